@@ -1,0 +1,73 @@
+"""The job record: what a successor needs to go on with a remote job that somebody else started.
+
+Created (conditionally) before the first remote call, replaced (``If-Match``) after each answer that
+matters. Never deleted before its retention ends.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Code, Contract, Id, Sha256
+from schemas.events import Operation
+from schemas.manifest import ManifestSegment
+
+
+class JobPhase(StrEnum):
+    SUBMITTING = "submitting"
+    """A submit may be under way, or its worker died before it could record the answer."""
+    SUBMITTED = "submitted"
+    """The service accepted; ``job_id`` is its id."""
+    DONE = "done"
+    """The service finished; its images are not needed from it any more once the manifest stands."""
+    FAILED = "failed"
+    """The service's verdict on this generation; only a replay starts another."""
+    TIMED_OUT = "timed_out"
+    """The deadline passed while the service said running; a replay goes on polling this job."""
+
+
+class JobShard(Contract):
+    """One remote job: the whole document, or a page range of it (1-based, inclusive)."""
+
+    first_page: int = Field(ge=1)
+    last_page: int
+    job_key: str
+    phase: JobPhase = JobPhase.SUBMITTING
+    generation: int = 1
+    submits: int = 0
+    """Submit calls that were begun, over all generations; written before each call."""
+    job_id: str | None = None
+    accepted_at: str | None = None
+    finished_at: str | None = None
+    last_status: Code | None = None
+    failure: Code | None = None
+    submitted_sha256: Sha256 | None = None
+    submitted_bytes: int | None = None
+
+
+class JobRecord(Contract):
+    schema_version: Literal[1] = 1
+    extraction_id: str
+    bundle_id: Id
+    parent_bundle_id: Id | None = None
+    operation: Operation
+    document_id: Id
+    policy_version: str
+    provider: Id
+    segments: tuple[ManifestSegment, ...]
+    submitted_sha256: Sha256
+    submitted_bytes: int
+    pages: int
+    page_map: tuple[tuple[int, int, int], ...]
+    """Runs of pages: (segment (1-based), first source page, number of pages), in document order."""
+    parser: Code | None = None
+    created_at: str
+    updated_at: str
+    owner: str
+    """Random id of the worker process that wrote this version; not a host name."""
+    replays: int = 0
+    shards: tuple[JobShard, ...]
+    manifest_key: str
