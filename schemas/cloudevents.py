@@ -62,7 +62,9 @@ def parse_event(value: bytes | None, headers: Headers) -> ReceivedEvent:
     if not isinstance(document, dict):
         raise EventRejected(Reason.EVENT_UNPARSABLE, "not a JSON object")
 
-    source, identifier, data = header(headers, CE_SOURCE), header(headers, CE_ID), document
+    source: Any = header(headers, CE_SOURCE)
+    identifier: Any = header(headers, CE_ID)
+    data: Any = document
     content_type = (header(headers, CONTENT_TYPE) or "").lower()
     if content_type.startswith("application/cloudevents"):
         source, identifier, data = document.get("source"), document.get("id"), document.get("data")
@@ -97,7 +99,7 @@ def _rejection(error: ValidationError) -> EventRejected:
 
 def _traceparent(headers: Headers) -> str | None:
     value = header(headers, TRACEPARENT)
-    if value is None or len(value) != 55:  # noqa: PLR2004 — W3C Trace Context, version 00
+    if value is None or len(value) != 55:  # W3C Trace Context, version 00
         return None
     return value if all(c in "0123456789abcdef-" for c in value) else None
 

@@ -1,7 +1,7 @@
 """The job record: what a successor needs to go on with a remote job that somebody else started.
 
 Created (conditionally) before the first remote call, replaced (``If-Match``) after each answer that
-matters. Never deleted before its retention ends.
+matters. A record is never deleted while its manifest stands: it is how a redelivery finds it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ class JobPhase(StrEnum):
     """A submit may be under way, or its worker died before it could record the answer."""
     SUBMITTED = "submitted"
     """The service accepted; ``job_id`` is its id."""
-    DONE = "done"
-    """The service finished; its images are not needed from it any more once the manifest stands."""
     FAILED = "failed"
     """The service's verdict on this generation; only a replay starts another."""
     TIMED_OUT = "timed_out"
@@ -41,7 +39,8 @@ class JobShard(Contract):
     """Submit calls that were begun, over all generations; written before each call."""
     job_id: str | None = None
     accepted_at: str | None = None
-    finished_at: str | None = None
+    resumed_at: str | None = None
+    """When a replay gave the job new patience; the deadline then counts from here."""
     last_status: Code | None = None
     failure: Code | None = None
     submitted_sha256: Sha256 | None = None

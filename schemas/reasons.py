@@ -50,6 +50,10 @@ class Reason(StrEnum):
     )
     # fetch / assemble
     SOURCE_MISSING = "source_missing", "A source object does not exist."
+    SOURCE_DENIED = (
+        "source_denied",
+        "A source may not be read by this worker although other sources can.",
+    )
     CHECKSUM_MISMATCH = (
         "checksum_mismatch",
         "A source's bytes do not have the checksum that the event gave.",
@@ -108,10 +112,6 @@ class Reason(StrEnum):
         "A result image has more pixels than the policy allows.",
     )
     TOO_MANY_IMAGES = "too_many_images", "The result has more images than the policy allows."
-    MANIFEST_CONFLICT = (
-        "manifest_conflict",
-        "Another, different manifest stands under this document's key.",
-    )
     # any
     REPLAY_LOOP = "replay_loop", "The event has been replayed more often than allowed."
     INTERNAL_ERROR = (
