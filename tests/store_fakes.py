@@ -51,7 +51,8 @@ class FaultScript:
     """Decides the fault of each request; None lets it through.
 
     `add` queues faults for the next requests of one operation (get, head, put, put_if_absent,
-    replace_if_match, delete, list, bucket), None letting one through; `decide` is asked when nothing is queued (random faults of a simulation).
+    replace_if_match, delete, list, bucket), None letting one through; `decide` is asked when
+    nothing is queued (random faults of a simulation).
     """
 
     decide: Callable[[str, str, str], StoreFault | None] = lambda operation, bucket, key: None

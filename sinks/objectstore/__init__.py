@@ -25,6 +25,8 @@ from sinks.objectstore.protocol import (
     PutOutcome,
     StoredObject,
 )
+from sinks.objectstore.s3 import Observe, S3Store
+from sinks.objectstore.settings import S3Settings
 
 __all__ = [
     "AccessDenied",
@@ -40,9 +42,12 @@ __all__ = [
     "ObjectNotFound",
     "ObjectStore",
     "ObjectTooLarge",
+    "Observe",
     "PreconditionFailed",
     "PutKind",
     "PutOutcome",
+    "S3Settings",
+    "S3Store",
     "StoreError",
     "StoreRejected",
     "StoreThrottled",

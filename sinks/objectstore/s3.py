@@ -1,0 +1,327 @@
+"""The object store contract on any S3 server with conditional writes."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from minio import Minio
+from minio.deleteobjects import DeleteObject
+from minio.error import MinioException, S3Error
+from urllib3.exceptions import HTTPError
+
+from sinks.objectstore import answers, conditional, minio_errors
+from sinks.objectstore.bodies import PrivateFile, check_key, is_sha256, sha256_of, size_of
+from sinks.objectstore.errors import (
+    ChecksumMismatch,
+    ObjectNotFound,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
+from sinks.objectstore.protocol import (
+    Body,
+    Download,
+    ListedObject,
+    ObjectInfo,
+    PutOutcome,
+    StoredObject,
+)
+from sinks.objectstore.settings import S3Settings
+from sinks.objectstore.transport import Transport, finish, stamp
+from sinks.objectstore.writes import SHA256_METADATA, Write
+
+Observe = Callable[[str, str, float, int], None]
+"""(operation, outcome, seconds, bytes of body sent or received); must not raise."""
+
+
+def _observe_nothing(operation: str, outcome: str, seconds: float, size: int) -> None:
+    pass
+
+
+class S3Store:
+    """`ObjectStore` over HTTP, for as many threads as `settings.max_connections`."""
+
+    def __init__(
+        self,
+        settings: S3Settings,
+        *,
+        observe: Observe = _observe_nothing,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`sleep` is used only between conditional writes that collide."""
+        self._settings = settings
+        self._observe = observe
+        self._sleep = sleep
+        self._transport = Transport(settings)
+        self._minio = Minio(
+            settings.url.netloc,
+            access_key=settings.access_key,
+            secret_key=settings.secret_key,
+            session_token=settings.session_token,
+            secure=settings.secure,
+            region=settings.region,
+            http_client=self._transport.pool_manager,
+        )
+        if settings.addressing == "virtual":
+            self._minio.enable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
+        else:
+            self._minio.disable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
+
+    @property
+    def minio(self) -> Minio:
+        """The minio client on the same connections, for what is not on the hot path (lifecycle
+        rules, versioning, ...). It makes one attempt too. Not for conditional writes."""
+        return self._minio
+
+    def close(self) -> None:
+        self._transport.close()
+
+    # ---- reading
+
+    def get(self, bucket: str, key: str, *, max_bytes: int) -> StoredObject:
+        with self._measured("get", bucket, key) as measure:
+            response = self._transport.send("GET", bucket, key, operation="get")
+            try:
+                chunks = self._transport.chunks("get", bucket, response, max_bytes=max_bytes)
+                body = b"".join(chunks)
+            finally:
+                finish(response)
+            measure.size = len(body)
+            return StoredObject(body, *stamp(response))
+
+    def head(self, bucket: str, key: str) -> ObjectInfo:
+        with self._measured("head", bucket, key):
+            return self._head("head", bucket, key)
+
+    def download(
+        self,
+        bucket: str,
+        key: str,
+        destination: Path,
+        *,
+        max_bytes: int,
+        expected_sha256: str | None = None,
+    ) -> Download:
+        with self._measured("download", bucket, key) as measure, PrivateFile(destination) as file:
+            response = self._transport.send("GET", bucket, key, operation="download")
+            try:
+                digest = hashlib.sha256()
+                for chunk in self._transport.chunks(
+                    "download", bucket, response, max_bytes=max_bytes
+                ):
+                    digest.update(chunk)
+                    file.write(chunk)
+                    measure.size += len(chunk)
+            finally:
+                finish(response)
+            if expected_sha256 is not None and digest.hexdigest() != expected_sha256:
+                raise ChecksumMismatch("download", bucket)
+            file.keep()
+            return Download(digest.hexdigest(), measure.size, *stamp(response))
+
+    # ---- writing
+
+    def put_if_absent(
+        self,
+        bucket: str,
+        key: str,
+        body: Body,
+        *,
+        content_type: str,
+        sha256: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PutOutcome:
+        with self._measured("put_if_absent", bucket, key) as measure:
+            write = self._write(
+                operation="put_if_absent",
+                bucket=bucket,
+                key=key,
+                body=body,
+                content_type=content_type,
+                sha256=sha256,
+                headers=headers,
+            )
+            write.headers["If-None-Match"] = "*"
+            measure.size = write.size
+            outcome = conditional.create(write, pause=self._pause)
+            measure.outcome = outcome.label
+            return outcome
+
+    def replace_if_match(
+        self, bucket: str, key: str, body: bytes, *, etag: str, content_type: str
+    ) -> str:
+        with self._measured("replace_if_match", bucket, key) as measure:
+            write = self._write(
+                operation="replace_if_match",
+                bucket=bucket,
+                key=key,
+                body=body,
+                content_type=content_type,
+            )
+            write.headers["If-Match"] = f'"{etag}"'
+            measure.size = write.size
+            return conditional.replace(write, etag=etag, pause=self._pause)
+
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        body: Body,
+        *,
+        content_type: str,
+        sha256: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        with self._measured("put", bucket, key) as measure:
+            write = self._write(
+                operation="put",
+                bucket=bucket,
+                key=key,
+                body=body,
+                content_type=content_type,
+                sha256=sha256,
+                headers=headers,
+            )
+            measure.size = write.size
+            return write.send()
+
+    def delete(self, bucket: str, key: str) -> None:
+        with self._measured("delete", bucket, key) as measure:
+            try:
+                response = self._transport.send("DELETE", bucket, key, operation="delete")
+            except ObjectNotFound:
+                measure.outcome = ObjectNotFound.outcome
+                return
+            self._transport.check_no_error_inside("delete", bucket, response)
+
+    # ---- everyday calls, through the minio client
+
+    def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
+        with self._measured("delete_many", bucket):
+            refused = self._minio.remove_objects(bucket, (DeleteObject(key) for key in keys))
+            codes = {error.code or "Unknown" for error in refused} - {"NoSuchKey"}
+            if codes:
+                raise minio_errors.failure("delete_many", bucket, status=200, code=min(codes))
+
+    def list(
+        self, bucket: str, prefix: str, *, start_after: str | None = None
+    ) -> Iterator[ListedObject]:
+        with self._measured("list", bucket) as measure:
+            for item in self._minio.list_objects(
+                bucket, prefix=prefix, recursive=True, start_after=start_after
+            ):
+                if item.is_dir or item.object_name is None:
+                    continue
+                handed_out = time.perf_counter()
+                yield ListedObject(
+                    key=item.object_name,
+                    size=item.size or 0,
+                    last_modified=item.last_modified or datetime.fromtimestamp(0, UTC),
+                    etag=answers.etag_of(item.etag),
+                )
+                measure.elsewhere += time.perf_counter() - handed_out
+
+    def ensure_bucket(self, bucket: str) -> None:
+        with self._measured("ensure_bucket", bucket):
+            if self._minio.bucket_exists(bucket):
+                return
+            try:
+                self._minio.make_bucket(bucket, location=self._settings.region)
+            except S3Error as error:
+                if error.code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                    raise
+
+    def bucket_exists(self, bucket: str) -> bool:
+        with self._measured("bucket_exists", bucket):
+            return bool(self._minio.bucket_exists(bucket))
+
+    # ---- inside
+
+    def _head(self, operation: str, bucket: str, key: str) -> ObjectInfo:
+        response = self._transport.send("HEAD", bucket, key, operation=operation)
+        finish(response)
+        etag, content_type, last_modified = stamp(response)
+        length = response.headers.get("Content-Length", "")
+        if not length.isdecimal():
+            raise StoreUnavailable(operation, bucket, "the answer has no Content-Length")
+        recorded = response.headers.get(SHA256_METADATA)
+        return ObjectInfo(
+            size=int(length),
+            etag=etag,
+            last_modified=last_modified,
+            content_type=content_type,
+            sha256=recorded if is_sha256(recorded) else None,
+        )
+
+    def _write(
+        self,
+        *,
+        operation: str,
+        bucket: str,
+        key: str,
+        body: Body,
+        content_type: str,
+        sha256: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Write:
+        if sha256 is not None and not is_sha256(sha256):
+            raise StoreRejected(operation, bucket, "sha256 must be 64 lower-case hex digits")
+        digest = sha256 or sha256_of(body)
+        return Write(
+            transport=self._transport,
+            operation=operation,
+            bucket=bucket,
+            key=key,
+            body=body,
+            size=size_of(body),
+            sha256=digest,
+            headers={
+                **self._settings.write_headers,
+                **(headers or {}),
+                "Content-Type": content_type,
+                SHA256_METADATA: digest,
+            },
+            look_up=self._head,
+        )
+
+    def _pause(self, attempt: int) -> None:
+        self._sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**attempt, 2.0))
+
+    @contextmanager
+    def _measured(self, operation: str, bucket: str, key: str | None = None) -> Iterator[_Measure]:
+        """Report the call to `observe`, and turn the minio client's errors into ours."""
+        measure = _Measure()
+        started = time.perf_counter()
+        try:
+            if key is not None:
+                check_key(operation, bucket, key)
+            yield measure
+        except StoreError as error:
+            measure.outcome = error.outcome
+            raise
+        except (MinioException, HTTPError, ValueError) as error:
+            translated = minio_errors.translate(operation, bucket, error)
+            measure.outcome = translated.outcome
+            raise translated from None
+        except Exception:  # the local disk's, for example
+            measure.outcome = StoreError.outcome
+            raise
+        finally:
+            seconds = time.perf_counter() - started - measure.elsewhere
+            self._observe(operation, measure.outcome, seconds, measure.size)
+
+
+@dataclass(slots=True)
+class _Measure:
+    """`elsewhere`: seconds the caller took between the items of a listing."""
+
+    outcome: str = "ok"
+    size: int = 0
+    elsewhere: float = 0.0

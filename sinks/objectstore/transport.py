@@ -1,0 +1,249 @@
+"""Signed HTTP requests to an S3 store: one connection pool, one attempt, no redirects.
+
+urllib3 with minio's own signer instead of the `minio.Minio` client, for three reasons: the client
+has no public way to send `If-None-Match`, hashes every body itself, and takes more CPU per call
+(figures in DESIGN.md). Both use the same pool.
+
+Nothing here logs, and no exception carries a URL: a key may be confidential.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import IO, cast
+from urllib.parse import SplitResult, quote
+
+import urllib3
+from minio.credentials.credentials import Credentials
+from minio.signer import sign_v4_s3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ReadTimeoutError,
+)
+
+from sinks.objectstore.answers import (
+    MAX_ERROR_BODY_BYTES,
+    error_code,
+    etag_of,
+    failure,
+    http_date,
+)
+from sinks.objectstore.bodies import CHUNK_BYTES
+from sinks.objectstore.conditional import NotSent, WriteRaced
+from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreUnavailable
+from sinks.objectstore.settings import S3Settings
+
+EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+Response = urllib3.BaseHTTPResponse
+
+
+class Transport:
+    """Thread-safe. `pool_manager` is shared with the minio client for the everyday calls."""
+
+    def __init__(self, settings: S3Settings) -> None:
+        self._settings = settings
+        self._credentials = Credentials(
+            settings.access_key, settings.secret_key, settings.session_token
+        )
+        url = settings.url
+        self._scheme = url.scheme
+        # The port is signed as part of the Host header, so it is written the way urllib3 and
+        # every other client send it: left out when it is the scheme's own.
+        default_port = 443 if settings.secure else 80
+        host = url.hostname or ""
+        host = f"[{host}]" if ":" in host else host
+        port = "" if url.port in (None, default_port) else f":{url.port}"
+        self._netloc = host + port
+        self.pool_manager = urllib3.PoolManager(
+            num_pools=16,
+            maxsize=settings.max_connections,
+            retries=False,
+            timeout=urllib3.Timeout(connect=settings.connect_timeout, read=settings.read_timeout),
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=str(settings.ca_file) if settings.ca_file else None,
+        )
+
+    def send(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        *,
+        operation: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | IO[bytes] | None = None,
+        length: int = 0,
+        sha256: str = EMPTY_SHA256,
+    ) -> Response:
+        """One request; returns a successful answer with its body unread (release it).
+
+        `sha256` is that of `body`, which the store checks. Raises StoreError, WriteRaced (409),
+        PreconditionFailed (412); NotSent if no connection came about.
+        """
+        netloc, path = self._address(bucket, key)
+        now = datetime.now(UTC)
+        signed: dict[str, str | list[str] | tuple[str]] = {**(headers or {})}
+        signed["Host"] = netloc
+        signed["x-amz-content-sha256"] = sha256
+        signed["x-amz-date"] = now.strftime("%Y%m%dT%H%M%SZ")
+        if self._credentials.session_token:
+            signed["x-amz-security-token"] = self._credentials.session_token
+        sign_v4_s3(
+            method=method,
+            url=SplitResult(self._scheme, netloc, path, "", ""),
+            region=self._settings.region,
+            headers=signed,
+            credentials=self._credentials,
+            content_sha256=sha256,
+            date=now,
+        )
+        # Not signed: proxies and HTTP libraries may rewrite these.
+        signed["Accept-Encoding"] = "identity"
+        signed["User-Agent"] = "bundle-extractor"
+        if body is not None:
+            signed["Content-Length"] = str(length)
+        response = self._exchange(
+            operation,
+            bucket,
+            lambda pool: pool.urlopen(
+                method,
+                path,
+                body=body,
+                headers=cast(dict[str, str], signed),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            ),
+            netloc=netloc,
+        )
+        if 200 <= response.status < 300:
+            return response
+        raise self._refusal(operation, bucket, response, with_body=method != "HEAD")
+
+    def _address(self, bucket: str, key: str) -> tuple[str, str]:
+        path = f"/{quote(key, safe='/~')}"
+        # A bucket name with dots does not fit a wildcard certificate.
+        if self._settings.addressing == "virtual" and "." not in bucket:
+            return f"{bucket}.{self._netloc}", path
+        return self._netloc, f"/{quote(bucket, safe='')}{path}"
+
+    def _exchange(
+        self,
+        operation: str,
+        bucket: str,
+        request: Callable[[urllib3.HTTPConnectionPool], Response],
+        *,
+        netloc: str,
+    ) -> Response:
+        # Straight to the host's pool: the manager would resolve '.' segments of the path and
+        # follow redirects with the credentials.
+        pool = self.pool_manager.connection_from_url(f"{self._scheme}://{netloc}")
+        try:
+            return request(pool)
+        except (NewConnectionError, ConnectTimeoutError) as failed:
+            raise NotSent(operation, bucket, _reason(failed)) from None
+        except (HTTPError, OSError) as failed:
+            raise StoreUnavailable(operation, bucket, _reason(failed)) from None
+
+    def _refusal(
+        self, operation: str, bucket: str, response: Response, *, with_body: bool
+    ) -> StoreError | WriteRaced:
+        try:
+            text = self.read_small(operation, bucket, response) if with_body else b""
+        except StoreError:
+            text = b""  # the status still stands
+        finally:
+            finish(response)
+        code = error_code(text)
+        return failure(
+            operation,
+            bucket,
+            status=response.status,
+            code=code,
+            retry_after=response.headers.get("Retry-After"),
+            has_foreign_body=bool(text.strip()) and not code,
+        )
+
+    def check_no_error_inside(self, operation: str, bucket: str, response: Response) -> None:
+        """Read the (normally empty) body of a 2xx to a write; raise what it may report instead."""
+        try:
+            text = self.read_small(operation, bucket, response)
+        finally:
+            finish(response)
+        code = error_code(text)
+        if code:
+            raise failure(operation, bucket, status=response.status, code=code)
+
+    def read_small(self, operation: str, bucket: str, response: Response) -> bytes:
+        """The beginning of a body that is expected to be short; the rest is not read."""
+        taken = bytearray()
+        for chunk in self.chunks(operation, bucket, response):
+            taken += chunk
+            if len(taken) >= MAX_ERROR_BODY_BYTES:
+                break
+        return bytes(taken[:MAX_ERROR_BODY_BYTES])
+
+    def chunks(
+        self, operation: str, bucket: str, response: Response, *, max_bytes: int | None = None
+    ) -> Iterator[bytes]:
+        """The body as it arrives. Raises StoreUnavailable if it is cut short or too slow,
+        ObjectTooLarge before more than `max_bytes` are handed out."""
+        announced = response.headers.get("Content-Length", "")
+        if max_bytes is not None and announced.isdecimal() and int(announced) > max_bytes:
+            raise ObjectTooLarge(operation, bucket, limit=max_bytes)
+        give_up_at = time.monotonic() + self._settings.transfer_timeout
+        total = 0
+        try:
+            # read1 returns what one wait brought; read would wait for a full chunk and so give
+            # a store that trickles bytes `read_timeout` for each of them.
+            while chunk := response.read1(CHUNK_BYTES):
+                total += len(chunk)
+                if max_bytes is not None and total > max_bytes:
+                    raise ObjectTooLarge(operation, bucket, limit=max_bytes)
+                yield chunk
+                if time.monotonic() > give_up_at:
+                    raise StoreUnavailable(operation, bucket, "the body took too long")
+        except (HTTPError, OSError) as failed:
+            raise StoreUnavailable(operation, bucket, _reason(failed)) from None
+        if announced.isdecimal() and total < int(announced):
+            raise StoreUnavailable(operation, bucket, "the body was cut short")
+
+    def close(self) -> None:
+        self.pool_manager.clear()
+
+
+def finish(response: Response) -> None:
+    """Done with an answer: its connection goes back to the pool if the body was read to the end.
+
+    Otherwise it is closed: draining what a store goes on sending could take for ever.
+    """
+    if response.length_remaining == 0:
+        response.read()  # returns at once; without it the connection counts as busy
+    response.close()
+
+
+def stamp(response: Response) -> tuple[str, str, datetime]:
+    """ETag, content type and last-modified time of an answer."""
+    headers = response.headers
+    return (
+        etag_of(headers.get("ETag")),
+        headers.get("Content-Type", ""),
+        http_date(headers.get("Last-Modified")),
+    )
+
+
+def _reason(failed: Exception) -> str:
+    """Our own words only: texts of urllib3 and the system carry hosts and paths."""
+    if isinstance(failed, ConnectTimeoutError):
+        return "connecting timed out"
+    if isinstance(failed, NewConnectionError):
+        return "no connection"
+    if isinstance(failed, (ReadTimeoutError, TimeoutError)):
+        return "no answer in time"
+    return f"connection failed: {type(failed).__name__}"
