@@ -47,11 +47,13 @@ class SafePoint:
 class Acquire:
     """Wait for a place in ``limiter``; gives a `Permit` whose ``release()`` the task must call in
     a ``finally``. Waiters are served fairly per ``share`` (a bundle), oldest share first.
-    A draining task ends here.
+    A draining task ends here unless ``through_drain``: for short critical sections whose end the
+    task must still reach, such as recording the id of a job that was just paid for.
     """
 
     limiter: Limiter
     share: str
+    through_drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
