@@ -1,0 +1,464 @@
+"""Drives tasks: what each effect of `consumers.runtime.effects` does in production.
+
+Everything here happens on one thread, the one that calls `Scheduler.step`: task code, timers,
+permits and delivery reports. Only the ``call`` of a `Perform` runs elsewhere, and comes back
+through one queue. So nothing in here is locked, and a waiting task costs a heap entry.
+
+How a task may end, and what its ``on_end`` is told:
+
+* it returns: ``Outcome(value=...)``; it raises: ``Outcome(error=...)``;
+* it was drained or cancelled: ``Outcome(error=TaskClosed())``. Its ``finally`` blocks have run and
+  a permit that was granted but not yet received has been released.
+
+A task whose call is running in a pool is never closed under it (the call may be using the file
+that a ``finally`` deletes): it is closed when the call returns, and the result is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Mapping
+from enum import Enum, auto
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, assert_never
+
+from consumers.runtime.clock import Clock, SystemClock
+from consumers.runtime.effects import (
+    Acquire,
+    Message,
+    Outcome,
+    Perform,
+    Publish,
+    PublishRefused,
+    SafePoint,
+    Sleep,
+    Task,
+    Together,
+)
+from consumers.runtime.limiter import Permit, Request
+from consumers.runtime.pools import Job, Pools, PoolSettings, PoolStats
+
+# How long one `step` runs tasks before it hands the thread back to the control loop (seconds).
+_STEP_BUDGET = 0.05
+# Delivery reports are only served when the producer is polled, so look often while one is due.
+_PUBLISH_WAIT = 0.002
+
+
+class TaskClosed(Exception):
+    """The task was ended from outside, at a place where that is safe."""
+
+
+class DeliveryQueue(Protocol):
+    """What `Publish` needs of a publisher (`consumers.runtime.publisher`)."""
+
+    def publish(
+        self, message: Message, on_delivery: Callable[[PublishRefused | None], None]
+    ) -> None:
+        """Never raises; ``on_delivery`` is called from a later `poll`, on the same thread."""
+        ...
+
+    def poll(self) -> None:
+        """Serve what has been delivered or refused. Does not block."""
+        ...
+
+    @property
+    def outstanding(self) -> int:
+        """Records whose fate is not yet known."""
+        ...
+
+
+class _State(Enum):
+    NEW = auto()
+    READY = auto()
+    RUNNING = auto()
+    PERFORMING = auto()
+    SLEEPING = auto()
+    ACQUIRING = auto()
+    PUBLISHING = auto()
+    JOINING = auto()
+    ENDED = auto()
+
+
+class _Run:
+    """One generator being driven: a started task, or a child of a `Together`."""
+
+    __slots__ = (
+        "cancelled",
+        "children",
+        "closed_child",
+        "draining",
+        "error",
+        "on_end",
+        "outcomes",
+        "parent",
+        "root",
+        "slot",
+        "state",
+        "tag",
+        "task",
+        "unfinished",
+        "value",
+        "waiting_on",
+    )
+
+    def __init__(self, task: Task, parent: _Run | None = None, slot: int = 0) -> None:
+        self.task = task
+        self.parent = parent
+        self.slot = slot
+        self.root: _Run = parent.root if parent is not None else self
+        self.state = _State.NEW
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.waiting_on: Job | Request | None = None
+        # Of a parent in `Together`:
+        self.children: list[_Run] = []
+        self.outcomes: list[Outcome] = []
+        self.unfinished = 0
+        self.closed_child = False
+        # Of a root:
+        self.tag: Hashable = None
+        self.on_end: Callable[[Outcome], None] | None = None
+        self.draining = False
+        self.cancelled = False
+
+
+class Handle:
+    """One started task."""
+
+    __slots__ = ("_run", "_scheduler")
+
+    def __init__(self, scheduler: Scheduler, run: _Run) -> None:
+        self._scheduler = scheduler
+        self._run = run
+
+    @property
+    def ended(self) -> bool:
+        """``on_end`` has been called."""
+        return self._run.state is _State.ENDED
+
+    def cancel(self) -> None:
+        """Close the task now, or as soon as its call in a pool returns."""
+        self._scheduler._cancel_root(self._run)
+
+
+class Scheduler:
+    """See the module. All methods but `wake` belong to the one thread that calls `step`."""
+
+    def __init__(
+        self,
+        pools: Mapping[str, PoolSettings],
+        publisher: DeliveryQueue | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self._completions: SimpleQueue[Job | None] = SimpleQueue()
+        self._pools = Pools(pools, self._completions, self.clock)
+        self._publisher = publisher
+        self._ready: deque[_Run] = deque()
+        self._timers: list[tuple[float, int, _Run]] = []
+        self._timer_ids = itertools.count()
+        self._sleeping = 0
+        self._roots: dict[Hashable, set[_Run]] = {}
+        self._stepping = False
+
+    # -- starting and ending tasks -----------------------------------------------------------
+
+    def start(self, task: Task, on_end: Callable[[Outcome], None], tag: Hashable) -> Handle:
+        """Drive ``task`` from the next `step` on.
+
+        :param on_end: called once, on this thread, when the task has ended; what it raises comes
+            out of `step`.
+        :param tag: what `cancel` and `drain` know it by; many tasks may share one.
+        """
+        run = _Run(task)
+        run.tag = tag
+        run.on_end = on_end
+        self._roots.setdefault(tag, set()).add(run)
+        self._ready.append(run)
+        return Handle(self, run)
+
+    def cancel(self, tag: Hashable) -> None:
+        """Close every task of ``tag`` now, or as soon as its call in a pool returns."""
+        for run in list(self._roots.get(tag, ())):
+            self._cancel_root(run)
+
+    def drain(
+        self,
+        tags: Collection[Hashable],
+        deadline: float,
+        tick: Callable[[], None] = lambda: None,
+    ) -> set[Hashable]:
+        """Let the tasks of ``tags`` run on to their next `Sleep`, `SafePoint` or `Acquire`, close
+        them there, and return when all have ended or at ``deadline``.
+
+        Other tasks go on as usual. A call in progress is waited for; its result still reaches the
+        task, so what it paid for can be recorded.
+
+        :param deadline: on the clock's monotonic scale, seconds.
+        :param tick: called every few milliseconds, so that a heartbeat can go on.
+        :returns: the tags that still have tasks. They stay draining: cancel them, or step on.
+        """
+        for tag in tags:
+            for run in list(self._roots.get(tag, ())):
+                run.draining = True
+                self._drain_run(run)
+        while True:
+            left = {tag for tag in tags if tag in self._roots}
+            remaining = deadline - self.clock.monotonic()
+            if not left or remaining <= 0:
+                return left
+            tick()
+            self.step(min(0.01, remaining))
+
+    def count(self, tag: Hashable) -> int:
+        """Tasks of ``tag`` that have not ended."""
+        return len(self._roots.get(tag, ()))
+
+    @property
+    def running(self) -> int:
+        """Started tasks that have not ended (children of `Together` not counted)."""
+        return sum(len(runs) for runs in self._roots.values())
+
+    @property
+    def waiting_for_time(self) -> int:
+        """Tasks and children in a `Sleep`."""
+        return self._sleeping
+
+    def pool_stats(self) -> dict[str, PoolStats]:
+        """Numbers per pool name."""
+        return self._pools.stats()
+
+    def wake(self) -> None:
+        """End the wait of `step` early. The one method that any thread or signal may call."""
+        self._completions.put(None)
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def step(self, timeout: float) -> bool:
+        """Run what can run; if nothing can, wait at most ``timeout`` seconds for the first timer
+        or finished call and run that. Gives False when nothing ran."""
+        if self._stepping:
+            raise RuntimeError("step() was called from inside a task or an on_end")
+        self._stepping = True
+        try:
+            self._gather()
+            if not self._ready:
+                self._wait(timeout)
+            return self._run_ready()
+        finally:
+            self._stepping = False
+
+    def _gather(self) -> None:
+        if self._publisher is not None:
+            self._publisher.poll()
+        timers = self._timers
+        if timers:
+            now = self.clock.monotonic()
+            while timers and timers[0][0] <= now:
+                run = heapq.heappop(timers)[2]
+                if run.state is _State.SLEEPING:  # else it was closed meanwhile
+                    self._sleeping -= 1
+                    self._make_ready(run)
+        take = self._completions.get_nowait
+        try:
+            while True:
+                self._completed(take())
+        except Empty:
+            pass
+
+    def _wait(self, timeout: float) -> None:
+        if self._timers:
+            timeout = min(timeout, self._timers[0][0] - self.clock.monotonic())
+        if self._publisher is not None and self._publisher.outstanding:
+            timeout = min(timeout, _PUBLISH_WAIT)
+        if timeout > 0:
+            with contextlib.suppress(Empty):
+                self._completed(self._completions.get(timeout=timeout))
+            self._gather()
+
+    def _run_ready(self) -> bool:
+        ready = self._ready
+        if not ready:
+            return False
+        end = self.clock.monotonic() + _STEP_BUDGET
+        count = 0
+        while ready:
+            run = ready.popleft()
+            if run.state is _State.READY or run.state is _State.NEW:
+                self._advance(run)
+            count += 1
+            if not count % 32 and self.clock.monotonic() >= end:
+                break
+        return True
+
+    def _completed(self, job: Job | None) -> None:
+        if job is None:  # `wake`
+            return
+        self._pools.collect(job)
+        run: _Run = job.owner
+        if run.root.cancelled:
+            self._close(run)
+        else:
+            self._make_ready(run, job.value, job.error)
+
+    def _make_ready(self, run: _Run, value: Any = None, error: BaseException | None = None) -> None:
+        run.state = _State.READY
+        run.value = value
+        run.error = error
+        run.waiting_on = None
+        self._ready.append(run)
+
+    def _advance(self, run: _Run) -> None:
+        value, error = run.value, run.error
+        run.value = run.error = None
+        run.state = _State.RUNNING
+        task = run.task
+        while True:
+            try:
+                effect = task.send(value) if error is None else task.throw(error)
+            except StopIteration as stop:
+                self._end(run, Outcome(value=stop.value))
+                return
+            except KeyboardInterrupt:
+                raise
+            except BaseException as raised:
+                self._end(run, Outcome(error=raised))
+                return
+            value = error = None
+            if run.root.cancelled or (
+                run.root.draining and isinstance(effect, (Sleep, SafePoint, Acquire))
+            ):
+                self._close(run)
+                return
+            if isinstance(effect, SafePoint):
+                continue
+            try:
+                self._begin(run, effect)
+                return
+            except (AssertionError, ValueError) as raised:
+                error = raised  # a wrong effect is the task's own error
+
+    def _begin(self, run: _Run, effect: Perform | Sleep | Acquire | Publish | Together) -> None:
+        """Set off what the task asked for.
+
+        :raises ValueError, AssertionError: it cannot be done at all.
+        """
+        match effect:
+            case Perform():
+                run.waiting_on = self._pools.submit(effect.pool, effect.call, run)
+                run.state = _State.PERFORMING
+            case Sleep():
+                run.state = _State.SLEEPING
+                self._sleeping += 1
+                due = self.clock.monotonic() + effect.seconds
+                heapq.heappush(self._timers, (due, next(self._timer_ids), run))
+            case Publish():
+                if self._publisher is None:
+                    raise ValueError("this scheduler was given no publisher")
+                run.state = _State.PUBLISHING
+                self._publisher.publish(effect.message, partial(self._delivered, run))
+            case Acquire():
+                run.state = _State.ACQUIRING
+                request = effect.limiter.request(effect.share, partial(self._granted, run))
+                if request.waiting:
+                    run.waiting_on = request
+            case Together():
+                self._begin_together(run, effect)
+            case _:
+                assert_never(effect)
+
+    def _begin_together(self, run: _Run, effect: Together) -> None:
+        if not effect.children:
+            self._make_ready(run, [])
+            return
+        run.state = _State.JOINING
+        run.children = [_Run(child, run, slot) for slot, child in enumerate(effect.children)]
+        run.outcomes = [Outcome()] * len(run.children)
+        run.unfinished = len(run.children)
+        run.closed_child = False
+        self._ready.extend(run.children)
+
+    def _granted(self, run: _Run, permit: Permit) -> None:
+        if run.state is _State.ACQUIRING:
+            self._make_ready(run, permit)
+        else:  # cannot happen while requests are cancelled on close; a lost place would be for ever
+            permit.release()
+
+    def _delivered(self, run: _Run, refused: PublishRefused | None) -> None:
+        if run.state is _State.PUBLISHING:  # else it was cancelled meanwhile
+            self._make_ready(run, None, refused)
+
+    # -- ending --------------------------------------------------------------------------------
+
+    def _end(self, run: _Run, outcome: Outcome) -> None:
+        run.state = _State.ENDED
+        run.waiting_on = None
+        run.children = []
+        parent = run.parent
+        if parent is None:
+            runs = self._roots[run.tag]
+            runs.discard(run)
+            if not runs:
+                del self._roots[run.tag]
+            if run.on_end is not None:
+                run.on_end(outcome)
+            return
+        parent.outcomes[run.slot] = outcome
+        parent.closed_child |= isinstance(outcome.error, TaskClosed)
+        parent.unfinished -= 1
+        if parent.unfinished:
+            return
+        if parent.closed_child or run.root.cancelled:
+            self._close(parent)
+        else:
+            outcomes, parent.outcomes, parent.children = parent.outcomes, [], []
+            self._make_ready(parent, outcomes)
+
+    def _close(self, run: _Run) -> None:
+        if isinstance(run.waiting_on, Request):
+            run.waiting_on.cancel()
+        elif run.state is _State.READY and isinstance(run.value, Permit):
+            run.value.release()
+        elif run.state is _State.SLEEPING:
+            self._sleeping -= 1
+        run.value = run.error = None
+        try:
+            run.task.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:
+            self._end(run, Outcome(error=raised))
+        else:
+            self._end(run, Outcome(error=TaskClosed()))
+
+    def _drain_run(self, run: _Run) -> None:
+        match run.state:
+            case _State.NEW | _State.SLEEPING | _State.ACQUIRING:
+                self._close(run)
+            case _State.JOINING:
+                for child in list(run.children):
+                    self._drain_run(child)
+            case _:
+                pass  # runs on; `_begin` closes it at its next safe place
+
+    def _cancel_root(self, run: _Run) -> None:
+        if run.state is not _State.ENDED:
+            run.cancelled = True
+            self._cancel_run(run)
+
+    def _cancel_run(self, run: _Run) -> None:
+        match run.state:
+            case _State.ENDED | _State.RUNNING:
+                pass  # a running one (it cancels itself) is closed at its next effect
+            case _State.PERFORMING:
+                if isinstance(run.waiting_on, Job):
+                    run.waiting_on.cancelled = True
+            case _State.JOINING:
+                for child in list(run.children):
+                    self._cancel_run(child)
+            case _:
+                self._close(run)
