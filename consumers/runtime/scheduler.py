@@ -29,6 +29,7 @@ from typing import Any, Protocol, assert_never
 from consumers.runtime.clock import Clock, SystemClock
 from consumers.runtime.effects import (
     Acquire,
+    Effect,
     Message,
     Outcome,
     Perform,
@@ -71,6 +72,16 @@ class DeliveryQueue(Protocol):
         ...
 
 
+def _ends_a_drain(effect: Effect) -> bool:
+    match effect:
+        case Sleep() | SafePoint():
+            return True
+        case Acquire():
+            return not effect.through_drain
+        case _:
+            return False
+
+
 class _State(Enum):
     NEW = auto()
     READY = auto()
@@ -78,6 +89,7 @@ class _State(Enum):
     PERFORMING = auto()
     SLEEPING = auto()
     ACQUIRING = auto()
+    ACQUIRING_THROUGH_DRAIN = auto()
     PUBLISHING = auto()
     JOINING = auto()
     ENDED = auto()
@@ -329,9 +341,7 @@ class Scheduler:
                 self._end(run, Outcome(error=raised))
                 return
             value = error = None
-            if run.root.cancelled or (
-                run.root.draining and isinstance(effect, (Sleep, SafePoint, Acquire))
-            ):
+            if run.root.cancelled or (run.root.draining and _ends_a_drain(effect)):
                 self._close(run)
                 return
             if isinstance(effect, SafePoint):
@@ -362,7 +372,9 @@ class Scheduler:
                 run.state = _State.PUBLISHING
                 self._publisher.publish(effect.message, partial(self._delivered, run))
             case Acquire():
-                run.state = _State.ACQUIRING
+                run.state = (
+                    _State.ACQUIRING_THROUGH_DRAIN if effect.through_drain else _State.ACQUIRING
+                )
                 request = effect.limiter.request(effect.share, partial(self._granted, run))
                 if request.waiting:
                     run.waiting_on = request
@@ -383,7 +395,7 @@ class Scheduler:
         self._ready.extend(run.children)
 
     def _granted(self, run: _Run, permit: Permit) -> None:
-        if run.state is _State.ACQUIRING:
+        if run.state in (_State.ACQUIRING, _State.ACQUIRING_THROUGH_DRAIN):
             self._make_ready(run, permit)
         else:  # cannot happen while requests are cancelled on close; a lost place would be for ever
             permit.release()

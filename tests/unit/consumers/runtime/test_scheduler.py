@@ -528,6 +528,27 @@ def test_a_draining_task_records_its_call_and_ends_at_the_next_safe_place(
     assert h.closed()
 
 
+def test_a_place_taken_through_a_drain_is_still_waited_for(h: Harness) -> None:
+    limiter = Limiter(1)
+    held: list[Any] = []
+    limiter.request("other", held.append)
+
+    def task() -> Task:
+        permit = yield Acquire(limiter, "b", through_drain=True)
+        h.log.append("recorded the job id")
+        permit.release()
+        yield SafePoint()
+        h.log.append("went on")
+
+    h.start(task())
+    h.settle()
+    assert drain(h, "t", seconds=0.05) == {"t"}
+    held[0].release()
+    assert drain(h, "t") == set()
+    assert h.log == ["recorded the job id"]
+    assert limiter.in_use == 0
+
+
 def test_a_draining_task_that_reaches_its_end_has_ended_normally(h: Harness) -> None:
     gate = Gate("value")
 
