@@ -1,0 +1,103 @@
+"""What one document carries through its stages: ids, time, attempts, and how it is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from consumers.extraction.journal import Journal
+from consumers.extraction.origin import Origin
+from consumers.extraction.timeline import Timeline
+from consumers.metrics import Metrics
+from consumers.runtime.clock import Clock
+from schemas.reasons import Reason
+
+
+class DocumentFailed(Exception):
+    """The document ends as a dead letter. ``code`` says more than the reason, bounded."""
+
+    def __init__(self, reason: Reason, stage: str, code: str | None = None) -> None:
+        super().__init__(f"{reason.value} in {stage}")
+        self.reason = reason
+        self.stage = stage
+        self.code = code
+
+
+class Scope:
+    """One document of one event."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        journal: Journal,
+        origin: Origin,
+        bundle_id: str | None,
+        document_id: str | None,
+        traceparent: str | None = None,
+    ) -> None:
+        waited = 0.0
+        if origin.timestamp_ms is not None:
+            waited = max(0.0, clock.time() - origin.timestamp_ms / 1000)
+        self.clock = clock
+        self.metrics = metrics
+        self.origin = origin
+        self.bundle_id = bundle_id
+        self.document_id = document_id
+        self.traceparent = traceparent
+        self.extraction_id: str | None = None
+        self.timeline = Timeline(clock, waited_s=waited)
+        self.first_failed_at: float | None = None
+        self.attempts = 0
+        """Failed attempts of any call, over the whole document."""
+        self.stage_name = "accept"
+        self._journal = journal
+
+    def note(self, event: str, *, stage: str | None = None, **fields: Any) -> None:
+        """One ledger and log line. ``fields`` are those of `LedgerRecord`; never content."""
+        self._journal.write(
+            self.extraction_id or self.bundle_id or "",
+            {
+                "bundle_id": self.bundle_id,
+                "document_id": self.document_id,
+                "extraction_id": self.extraction_id,
+                "stage": stage or self.stage_name,
+                "event": event,
+                "topic": self.origin.topic,
+                "partition": self.origin.partition,
+                "offset": self.origin.offset,
+                "traceparent": self.traceparent,
+                **fields,
+            },
+        )
+
+    def failed_attempt(self, code: str, attempt: int, **fields: Any) -> None:
+        self.attempts += 1
+        if self.first_failed_at is None:
+            self.first_failed_at = self.clock.time()
+        self.note("attempt_failed", code=code, attempt=attempt, **fields)
+
+    @contextmanager
+    def stage(self, name: str, cause: str | None = None) -> Iterator[None]:
+        """Counts and times a stage; the time counts as ``cause`` (None: the stage's own)."""
+        before, self.stage_name = self.stage_name, name
+        metrics, started = self.metrics, self.clock.monotonic()
+        metrics.stage_attempts.labels(name).inc()
+        metrics.stage_in_progress.labels(name).inc()
+        outcome = "succeeded"
+        try:
+            with self.timeline.during(cause or name):
+                yield
+        except GeneratorExit:
+            outcome = "cancelled"
+            raise
+        except BaseException:
+            outcome = "failed"
+            raise
+        finally:
+            metrics.stage_in_progress.labels(name).dec()
+            metrics.stage_outcomes.labels(name, outcome).inc()
+            metrics.stage_duration.labels(name).observe(self.clock.monotonic() - started)
+            self.stage_name = before

@@ -1,0 +1,80 @@
+"""What the stages work with: built once at start (or by the simulator), handed to every task."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from consumers.extraction.journal import Journal
+from consumers.extraction.polling import PollSchedule
+from consumers.extraction.pressure.breaker import Breaker
+from consumers.extraction.pressure.budget import RetryBudget
+from consumers.extraction.pressure.gate import Gate
+from consumers.extraction.pressure.storm import DeadLetterStorm
+from consumers.extraction.sandbox import Sandbox
+from consumers.extraction.workspace import Workspace
+from consumers.metrics import Metrics
+from consumers.providers.protocol import Provider
+from consumers.runtime.clock import Clock
+from consumers.runtime.limiter import Limiter
+from schemas.policy import Policy
+from schemas.topics import TopicSettings
+from sinks.images import ImageStore
+from sinks.job_records import JobRecordStore
+from sinks.manifests import ManifestStore
+from sinks.objectstore import ObjectStore
+
+
+@dataclass(slots=True)
+class Dependency:
+    """Something remote that can be down: its breaker, and what its calls are counted under."""
+
+    name: str
+    pool: str
+    breaker: Breaker = field(default_factory=Breaker)
+    gate: Gate = field(default_factory=Gate)
+    budget: RetryBudget = field(default_factory=RetryBudget)
+
+
+@dataclass(slots=True)
+class ProviderService:
+    """A provider with the pressure state that all of its jobs share."""
+
+    provider: Provider
+    slots: Limiter
+    schedule: PollSchedule
+    calls: Dependency
+    downloads: Dependency
+
+
+@dataclass(slots=True)
+class Services:
+    clock: Clock
+    rng: random.Random
+    metrics: Metrics
+    journal: Journal
+    worker_id: str
+    policies: Mapping[str, Policy]
+    providers: Mapping[str, ProviderService]
+    secrets: Mapping[str, str] = field(repr=False)
+    topics: TopicSettings
+    store: ObjectStore
+    output: Dependency
+    """The store that we write to."""
+    input: Dependency
+    """The store that sources are read from."""
+    sources: ObjectStore
+    input_bucket: str
+    readable_buckets: frozenset[str]
+    output_bucket: str
+    records: JobRecordStore
+    manifests: ManifestStore
+    images: ImageStore
+    sandbox: Sandbox
+    workspace: Workspace
+    documents: Limiter
+    """Documents that hold local files: bounds temporary disk and memory."""
+    storm: DeadLetterStorm
+    event_source: str = "/bundle-extractor"
+    """The CloudEvents ``source`` of what is published."""

@@ -1,0 +1,45 @@
+"""Where a document's time went: exactly one cause at any moment, so the parts make up the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from consumers.runtime.clock import Clock
+
+
+class Timeline:
+    """Starts in ``queue`` with the time that the event had waited before it was taken in."""
+
+    def __init__(self, clock: Clock, *, waited_s: float) -> None:
+        self._clock = clock
+        self._since = clock.monotonic()
+        self.cause = "queue"
+        self.seconds: dict[str, float] = {"queue": max(waited_s, 0.0)}
+
+    def enter(self, cause: str) -> None:
+        now = self._clock.monotonic()
+        self.seconds[self.cause] = self.seconds.get(self.cause, 0.0) + now - self._since
+        self._since = now
+        self.cause = cause
+
+    @contextmanager
+    def during(self, cause: str) -> Iterator[None]:
+        """``cause`` for a while, then what was before."""
+        before = self.cause
+        self.enter(cause)
+        try:
+            yield
+        finally:
+            self.enter(before)
+
+    def move(self, seconds: float, source: str, target: str) -> None:
+        """What was taken for ``source`` turns out to have been ``target`` (never more than there
+        is): how long a job had been finished is only known once its end is seen."""
+        moved = max(0.0, min(seconds, self.seconds.get(source, 0.0)))
+        self.seconds[source] = self.seconds.get(source, 0.0) - moved
+        self.seconds[target] = self.seconds.get(target, 0.0) + moved
+
+    def total(self) -> float:
+        self.enter(self.cause)
+        return sum(self.seconds.values())
