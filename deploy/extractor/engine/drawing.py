@@ -1,0 +1,239 @@
+"""Which images a page draws, in the order of drawing.
+
+Only what is drawn counts: resources are often shared by all pages of a file, and a list of them
+would hand one page the images of another. The content of the page is followed through form
+XObjects, tiling patterns, groups of soft masks and the appearances of annotations. Glyphs of
+Type 3 fonts are text and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pikepdf
+
+from deploy.extractor.engine.model import LimitExceeded
+
+_OPERATORS = "Do BI ID EI gs scn SCN"
+# Documents nest forms three or four deep; what goes on beyond this is a loop or an attack.
+_DEEPEST_NESTING = 28
+_HIDDEN, _NO_VIEW = 1 << 1, 1 << 5  # flags of an annotation, ISO 32000-2 table 167
+
+
+@dataclass(frozen=True)
+class DrawnImage:
+    """An image stream; equal `identity` means the same image object."""
+
+    identity: tuple[object, ...]
+    stream: pikepdf.Stream = field(compare=False)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """An operator that can draw, with the resource that it names or the inline image it is."""
+
+    operator: str
+    name: str = ""
+    inline: pikepdf.Stream | None = None
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A content stream's own resources and those of its page, where readers look next."""
+
+    resources: pikepdf.Dictionary | None
+    page_resources: pikepdf.Dictionary | None
+
+    def find(self, category: str, name: str) -> Any:
+        for resources in (self.resources, self.page_resources):
+            if resources is None:
+                continue
+            entries = resources.get(category)
+            if isinstance(entries, pikepdf.Dictionary) and name in entries:
+                return entries[name]
+        return None
+
+
+class Drawings:
+    """Finds the drawn images of the pages of one file."""
+
+    def __init__(self, pdf: pikepdf.Pdf, *, repeat: bool, max_images: int) -> None:
+        self._pdf = pdf
+        self._repeat = repeat
+        self._max_images = max_images
+        self._steps: dict[tuple[int, int], list[_Step]] = {}
+
+    def on(self, page: pikepdf.Page) -> tuple[list[DrawnImage], bool]:
+        """The images of a page, and whether all of its content could be read.
+
+        Raises LimitExceeded("images") when there are more than the limit.
+        """
+        walk = _PageWalk(self, _resources_of(page.obj, page))
+        drawn = walk.page(page)
+        return drawn, walk.is_complete
+
+    def only_once(self, drawn: list[DrawnImage]) -> list[DrawnImage]:
+        """Without repetitions, unless repetitions are wanted; checked against the limit."""
+        if not self._repeat:
+            drawn = list(dict.fromkeys(drawn))
+        if len(drawn) > self._max_images:
+            raise LimitExceeded("images")
+        return drawn
+
+    def steps(self, content: pikepdf.Object) -> list[_Step]:
+        """The drawing operators of a content stream. Raises PdfError where it is unreadable."""
+        key = content.objgen
+        if key not in self._steps or key == (0, 0):
+            self._steps[key] = [*self._parsed(content)]
+        return self._steps[key]
+
+    def _parsed(self, content: pikepdf.Object) -> Iterator[_Step]:
+        for instruction in pikepdf.parse_content_stream(content, _OPERATORS):
+            if isinstance(instruction, pikepdf.ContentStreamInlineImage):
+                stream = self._as_stream(instruction)
+                if stream is not None:
+                    yield _Step("BI", inline=stream)
+                continue
+            operands = instruction.operands
+            if len(operands) and isinstance(operands[-1], pikepdf.Name):
+                yield _Step(str(instruction.operator), str(operands[-1]))
+
+    def _as_stream(self, instruction: pikepdf.ContentStreamInlineImage) -> pikepdf.Stream | None:
+        try:
+            image = instruction.iimage
+            return self._pdf.make_stream(image.read_raw_bytes(), dict(image.obj.items()))
+        except (pikepdf.PdfError, ValueError, TypeError, KeyError):
+            return None
+
+
+class _PageWalk:
+    """One page: every form is followed once, so that forms of forms of forms cost no more."""
+
+    def __init__(self, drawings: Drawings, page_resources: pikepdf.Dictionary | None) -> None:
+        self._drawings = drawings
+        self._page_resources = page_resources
+        self._known: dict[tuple[int, int], list[DrawnImage]] = {}
+        self.is_complete = True
+
+    def page(self, page: pikepdf.Page) -> list[DrawnImage]:
+        scope = _Scope(self._page_resources, None)
+        drawn: list[DrawnImage] = []
+        if _may_draw(page, self._page_resources):
+            drawn += self._content(page.obj, scope, depth=0)
+        for appearance in _appearances(page):
+            drawn += self._form(appearance, depth=1)
+        return self._drawings.only_once(drawn)
+
+    def _content(self, content: pikepdf.Object, scope: _Scope, depth: int) -> list[DrawnImage]:
+        try:
+            steps = self._drawings.steps(content)
+        except (pikepdf.PdfError, TypeError):
+            self.is_complete = False
+            return []
+        drawn: list[DrawnImage] = []
+        for step in steps:
+            try:
+                drawn += self._step(step, scope, depth)
+            except (pikepdf.PdfError, ValueError, TypeError, KeyError):
+                self.is_complete = False
+            if len(drawn) > 1024:
+                drawn = self._drawings.only_once(drawn)
+        return self._drawings.only_once(drawn)
+
+    def _step(self, step: _Step, scope: _Scope, depth: int) -> list[DrawnImage]:
+        if step.inline is not None:
+            return [self._inline(step.inline, scope)]
+        match step.operator:
+            case "Do":
+                return self._xobject(scope.find("/XObject", step.name), depth)
+            case "scn" | "SCN":
+                pattern = scope.find("/Pattern", step.name)
+                if isinstance(pattern, pikepdf.Stream):
+                    return self._form(pattern, depth + 1)
+            case "gs":
+                return self._soft_mask(scope.find("/ExtGState", step.name), depth)
+        return []
+
+    def _inline(self, image: pikepdf.Stream, scope: _Scope) -> DrawnImage:
+        space = image.get("/ColorSpace")
+        if isinstance(space, pikepdf.Name):
+            named = scope.find("/ColorSpace", str(space))
+            if named is not None:
+                image["/ColorSpace"] = named
+        return DrawnImage(image.objgen, image)
+
+    def _xobject(self, xobject: Any, depth: int) -> list[DrawnImage]:
+        if not isinstance(xobject, pikepdf.Stream):
+            return []
+        subtype = xobject.get("/Subtype")
+        if subtype == "/Image":
+            return [DrawnImage(xobject.objgen, xobject)]
+        if subtype == "/Form":
+            return self._form(xobject, depth + 1)
+        return []
+
+    def _soft_mask(self, state: Any, depth: int) -> list[DrawnImage]:
+        mask = state.get("/SMask") if isinstance(state, pikepdf.Dictionary) else None
+        group = mask.get("/G") if isinstance(mask, pikepdf.Dictionary) else None
+        return self._form(group, depth + 1) if isinstance(group, pikepdf.Stream) else []
+
+    def _form(self, form: pikepdf.Stream, depth: int) -> list[DrawnImage]:
+        """The images of a form, a pattern or an appearance: all of them have its structure."""
+        key = form.objgen
+        if key not in self._known:
+            if depth > _DEEPEST_NESTING:
+                return []
+            self._known[key] = []  # what a form draws of itself is nothing
+            own = form.get("/Resources")
+            resources = own if isinstance(own, pikepdf.Dictionary) else self._page_resources
+            scope = _Scope(resources, self._page_resources)
+            self._known[key] = self._content(form, scope, depth)
+        return self._known[key]
+
+
+def _resources_of(holder: pikepdf.Object, page: pikepdf.Page) -> pikepdf.Dictionary | None:
+    resources = page.resources if "/Resources" not in holder else holder["/Resources"]
+    return resources if isinstance(resources, pikepdf.Dictionary) else None
+
+
+def _may_draw(page: pikepdf.Page, resources: pikepdf.Dictionary | None) -> bool:
+    """A quick look that spares pages of text the parsing; True where in doubt."""
+    if page.obj.get("/Type") != "/Page":
+        page.obj["/Type"] = pikepdf.Name.Page  # what the parser goes by
+    if resources is not None and any(
+        category in resources for category in ("/XObject", "/Pattern", "/ExtGState")
+    ):
+        return True
+    try:
+        return b"BI" in _page_content(page)
+    except (pikepdf.PdfError, TypeError, ValueError):
+        return True
+
+
+def _page_content(page: pikepdf.Page) -> bytes:
+    contents = page.obj.get("/Contents")
+    streams = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
+    return b"\n".join(s.read_bytes() for s in streams if isinstance(s, pikepdf.Stream))
+
+
+def _appearances(page: pikepdf.Page) -> Iterator[pikepdf.Stream]:
+    """The normal appearances of the annotations that are shown on the page."""
+    annotations = page.obj.get("/Annots")
+    if not isinstance(annotations, pikepdf.Array):
+        return
+    for annotation in list(annotations):
+        if not isinstance(annotation, pikepdf.Dictionary) or annotation.get("/Subtype") == "/Popup":
+            continue
+        flags = annotation.get("/F", 0)
+        if isinstance(flags, int) and flags & (_HIDDEN | _NO_VIEW):
+            continue
+        appearances = annotation.get("/AP")
+        normal = appearances.get("/N") if isinstance(appearances, pikepdf.Dictionary) else None
+        if isinstance(normal, pikepdf.Stream):
+            yield normal
+        elif isinstance(normal, pikepdf.Dictionary):
+            state = normal.get(str(annotation.get("/AS", "/Off")))
+            if isinstance(state, pikepdf.Stream):
+                yield state

@@ -1,0 +1,92 @@
+"""Decodes an image with PDFium, which knows every filter and colour space.
+
+The image is put alone into a file of one page, so that PDFium never sees the structure of the
+document: hostile page trees, forms and object streams, at which it ends the process, stay out.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pikepdf
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from deploy.extractor.engine.model import BadImage
+from deploy.extractor.engine.png import Samples
+
+_NEEDED_KEYS = (
+    "/Width",
+    "/Height",
+    "/BitsPerComponent",
+    "/ColorSpace",
+    "/ImageMask",
+    "/Decode",
+    "/DecodeParms",
+    "/Filter",
+)
+_CHANNELS_OF_BGR = (2, 1, 0)
+
+
+def render(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
+    """The own pixels of an image of `owner`: (height, width) gray or (height, width, 3 or 4) RGB or RGBA.
+
+    Soft masks and stencil masks are not applied; a colour key gives the alpha channel. A stencil is
+    0 where it paints. Raises BadImage "undecodable".
+    """
+    document = pypdfium2.PdfDocument(_alone(owner, image))
+    try:
+        page = document[0]
+        bitmap = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
+        if not bitmap:
+            raise BadImage("undecodable")
+        return _as_pixels(pypdfium2.PdfBitmap.from_raw(bitmap).to_numpy().copy())
+    except pypdfium2.PdfiumError as error:
+        raise BadImage("undecodable") from error
+    finally:
+        document.close()
+
+
+def _as_pixels(bitmap: Samples) -> Samples:
+    """From PDFium's order of channels (blue first, an unused fourth) to gray, RGB or RGBA."""
+    if bitmap.ndim == 2:
+        return bitmap
+    if bitmap.shape[2] == 1:
+        return bitmap[:, :, 0]
+    if bitmap.shape[2] == 3:
+        return bitmap[:, :, ::-1]
+    return bitmap[:, :, (*_CHANNELS_OF_BGR, 3)]
+
+
+def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream) -> bytes:
+    """A file of one page that draws this image and holds nothing else."""
+    target = pikepdf.new()
+    copy = _copied(owner, image, target)
+    page = pikepdf.Dictionary(
+        Type=pikepdf.Name.Page,
+        MediaBox=[0, 0, 100, 100],
+        Resources=pikepdf.Dictionary(XObject=pikepdf.Dictionary(Image=copy)),
+        Contents=target.make_stream(b"100 0 0 100 0 0 cm /Image Do"),
+    )
+    target.pages.append(pikepdf.Page(page))
+    buffer = io.BytesIO()
+    target.save(
+        buffer,
+        compress_streams=False,
+        stream_decode_level=pikepdf.StreamDecodeLevel.none,
+        object_stream_mode=pikepdf.ObjectStreamMode.disable,
+    )
+    return buffer.getvalue()
+
+
+def _copied(owner: pikepdf.Pdf, image: pikepdf.Stream, target: pikepdf.Pdf) -> pikepdf.Stream:
+    needed = {key: image[key] for key in _NEEDED_KEYS if key in image}
+    if isinstance(image.get("/Mask"), pikepdf.Array):
+        needed["/Mask"] = image["/Mask"]
+    needed["/Subtype"] = pikepdf.Name.Image
+    copy: pikepdf.Stream = target.copy_foreign(owner.make_stream(b"", needed))
+    copy.write(
+        image.read_raw_bytes(), filter=copy.get("/Filter"), decode_parms=copy.get("/DecodeParms")
+    )
+    return copy

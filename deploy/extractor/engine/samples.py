@@ -1,0 +1,71 @@
+"""Reads the samples of images that are packed in a way that PNG has too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pikepdf
+
+from deploy.extractor.engine import png
+from deploy.extractor.engine.facts import ImageFacts
+from deploy.extractor.engine.png import Samples
+
+_GENERAL_FILTERS = {
+    "/FlateDecode",
+    "/LZWDecode",
+    "/ASCII85Decode",
+    "/ASCIIHexDecode",
+    "/RunLengthDecode",
+}
+_DEPTHS = {"gray": (1, 2, 4, 8, 16), "rgb": (8, 16), "indexed": (1, 2, 4, 8)}
+
+
+@dataclass(frozen=True)
+class PackedSamples:
+    """Rows as in the stream. `palette` is set for palette images."""
+
+    width: int
+    bits: int
+    rows: Samples
+    png_colour_type: int
+    palette: bytes | None = None
+
+    def as_pixels(self) -> Samples | None:
+        """8-bit gray or RGB; None where that takes more than another view of the rows."""
+        height = self.rows.shape[0]
+        if self.png_colour_type == png.GRAY and self.bits == 8:
+            return self.rows
+        if self.png_colour_type == png.RGB and self.bits == 8:
+            return self.rows.reshape(height, self.width, 3)
+        if self.png_colour_type == png.GRAY and self.bits == 1:
+            return np.unpackbits(self.rows, axis=1, count=self.width) * np.uint8(255)
+        if self.png_colour_type == png.PALETTE and self.bits == 8:
+            return np.frombuffer(self.palette or b"", np.uint8).reshape(-1, 3)[self.rows]
+        return None
+
+
+def read_samples(image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:
+    """The samples as they are, None where they need a conversion or the stream is too short."""
+    kind = "gray" if facts.is_stencil else facts.colour_space.kind if facts.colour_space else None
+    if kind is None or facts.bits not in _DEPTHS.get(kind, ()):
+        return None
+    if not set(facts.filters) <= _GENERAL_FILTERS:
+        return None
+    if facts.decode is not None and not (kind == "gray" and facts.inverts):
+        return None
+    components = 3 if kind == "rgb" else 1
+    row_bytes = (facts.width * components * facts.bits + 7) // 8
+    data = image.read_bytes()
+    if len(data) < row_bytes * facts.height:
+        return None
+    rows = np.frombuffer(data, np.uint8, row_bytes * facts.height).reshape(-1, row_bytes)
+    if facts.inverts:
+        rows = ~rows
+    if kind == "indexed":
+        palette = facts.colour_space.palette if facts.colour_space else b""
+        size = 3 << facts.bits
+        palette = (palette or b"")[:size].ljust(size, b"\0")
+        return PackedSamples(facts.width, facts.bits, rows, png.PALETTE, palette)
+    colour_type = png.RGB if kind == "rgb" else png.GRAY
+    return PackedSamples(facts.width, facts.bits, rows, colour_type)
