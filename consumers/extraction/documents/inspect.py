@@ -1,0 +1,201 @@
+"""The verdict on one PDF: signature, size, encryption, page count.
+
+pypdf counts; pikepdf is asked about whatever pypdf gives up on, runs out of its share of the time
+on, or finds no pages in. A document is unreadable only when neither reads it. 0 pages is invalid.
+pdfium is not asked: on hostile files it aborts its process, and it believes a lying /Count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import BinaryIO
+
+import pikepdf
+import pypdf
+from pypdf.errors import FileNotDecryptedError
+
+from consumers.extraction.documents.model import DocumentRejected, Inspection, InspectionLimits
+from consumers.extraction.documents.signature import (
+    LIBMAGIC_BYTES,
+    header_offset,
+    libmagic_verdict,
+)
+
+_CHUNK = 1024 * 1024
+
+
+def inspect_pdf(
+    file: BinaryIO,
+    limits: InspectionLimits,
+    password: str | None = None,
+    first_engine_seconds: float | None = None,
+) -> Inspection:
+    """Inspect an open PDF file (seekable, at any position).
+
+    `first_engine_seconds` is the CPU time that pypdf may use before pikepdf is asked; None for no
+    bound. It needs to run in the main thread of its process.
+
+    Raises DocumentRejected. Memory is bounded by the engines' needs, not by the file's size.
+    """
+    size = file.seek(0, io.SEEK_END)
+    if size > limits.max_bytes:
+        raise DocumentRejected("too_large", {"bytes": size, "max_bytes": limits.max_bytes})
+    file.seek(0)
+    head = file.read(LIBMAGIC_BYTES)
+    offset = header_offset(head, accept_offset=limits.accept_header_offset)
+    libmagic_type, libmagic_version = libmagic_verdict(head)
+
+    counted = _count_pages(file, password, first_engine_seconds)
+    if counted.pages < 1:
+        raise DocumentRejected("no_pages")
+    if counted.pages > limits.max_pages:
+        raise DocumentRejected(
+            "too_many_pages", {"pages": counted.pages, "max_pages": limits.max_pages}
+        )
+    return Inspection(
+        sha256=_sha256(file),
+        bytes=size,
+        pages=counted.pages,
+        encrypted=counted.encrypted,
+        header_offset=offset,
+        libmagic_type=libmagic_type,
+        libmagic_version=libmagic_version,
+        engine=counted.engine,
+        repaired=counted.repaired,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    pages: int
+    encrypted: bool
+    engine: str
+    repaired: bool
+
+
+class _NeedsPassword(Exception):
+    pass
+
+
+class _OutOfTime(BaseException):
+    """Not an Exception, so that no handler inside of an engine can swallow it."""
+
+
+def _count_pages(
+    file: BinaryIO, password: str | None, first_engine_seconds: float | None
+) -> _Counted:
+    needs_password = False
+    try:
+        with _cpu_seconds(first_engine_seconds):
+            counted = _count_with_pypdf(file, password)
+        if counted.pages > 0:
+            return counted
+    except _NeedsPassword:
+        needs_password = True
+    except MemoryError:
+        raise
+    except (Exception, _OutOfTime):  # noqa: S110 - the second engine decides
+        # Any class at all: on damaged files pypdf also raises ValueError, TypeError,
+        # AssertionError, AttributeError and RecursionError.
+        pass
+    try:
+        return _count_with_pikepdf(file, password)
+    except _NeedsPassword:
+        needs_password = True
+    except MemoryError:
+        raise
+    except Exception as error:
+        if not needs_password:
+            raise DocumentRejected("unreadable") from error
+    if needs_password:
+        raise DocumentRejected("encrypted", {"password_given": int(password is not None)})
+    raise AssertionError("unreachable")
+
+
+def _count_with_pypdf(file: BinaryIO, password: str | None) -> _Counted:
+    file.seek(0)
+    with _complaints("pypdf") as complaints:
+        reader = pypdf.PdfReader(file)
+        encrypted = reader.is_encrypted
+        if encrypted and password is not None and not reader.decrypt(password):
+            raise _NeedsPassword
+        try:
+            pages = len(reader.pages)  # walks the page tree; /Count is not believed
+        except FileNotDecryptedError as error:
+            raise _NeedsPassword from error
+    return _Counted(pages, encrypted, "pypdf", repaired=bool(complaints))
+
+
+def _count_with_pikepdf(file: BinaryIO, password: str | None) -> _Counted:
+    file.seek(0)
+    try:
+        pdf = pikepdf.open(file, password=password or "", inherit_page_attributes=False)
+    except pikepdf.PasswordError as error:
+        raise _NeedsPassword from error
+    with pdf:
+        # Asked only after pypdf gave up, which is what makes it a repair.
+        return _Counted(len(pdf.pages), pdf.is_encrypted, "pikepdf", repaired=True)
+
+
+class _Complaints(logging.Handler):
+    """Notices that an engine warned. What it says may quote the content and is dropped."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+
+@contextmanager
+def _complaints(logger_name: str) -> Iterator[_Complaints]:
+    handler = _Complaints()
+    logger = logging.getLogger(logger_name)
+    propagate = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+
+
+@contextmanager
+def _cpu_seconds(seconds: float | None) -> Iterator[None]:
+    """Raise _OutOfTime in the block after that much CPU time of this process."""
+    if seconds is None:
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise _OutOfTime
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        yield
+    finally:
+        # A signal between the block's end and this line must not escape from here.
+        with suppress(_OutOfTime):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _sha256(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    file.seek(0)
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,129 @@
+"""One sandbox process: serves requests, one at a time, until its channel is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, BinaryIO, cast
+
+from consumers.extraction.documents.assemble import OpenPart, assemble_pdf
+from consumers.extraction.documents.images import verify_image
+from consumers.extraction.documents.inspect import inspect_pdf
+from consumers.extraction.documents.model import (
+    AssemblyLimits,
+    DocumentRejected,
+    ImageLimits,
+    InspectionLimits,
+    RejectedImage,
+)
+from consumers.extraction.sandbox import channel
+from consumers.extraction.sandbox.confine import limit_cpu_seconds
+
+# Of the CPU time of an inspection, what the first engine may use before the second is asked.
+FIRST_ENGINE_SHARE = 0.5
+
+
+def serve(connection: socket.socket) -> None:
+    """Answer requests until the worker closes the connection."""
+    while True:
+        try:
+            request, descriptors = channel.receive(connection, max_files=channel.MAX_FILES)
+        except channel.ChannelClosed:
+            return
+        limit_cpu_seconds(request["cpu_seconds"])
+        answer = _answer(request, descriptors)
+        limit_cpu_seconds(0)
+        answer["peak_kib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        channel.send(connection, answer)
+
+
+def _answer(request: dict[str, Any], descriptors: list[int]) -> channel.Message:
+    try:
+        with _opened(descriptors, writable_last=request["operation"] == "assemble") as files:
+            return _OPERATIONS[request["operation"]](request, files)
+    except DocumentRejected as rejected:
+        return {"rejected": rejected.reason, "detail": rejected.detail}
+    except MemoryError:
+        return {"out_of_memory": True}
+
+
+@contextlib.contextmanager
+def _opened(descriptors: list[int], *, writable_last: bool) -> Iterator[list[BinaryIO]]:
+    with contextlib.ExitStack() as stack:
+        files: list[BinaryIO] = []
+        for number, descriptor in enumerate(descriptors):
+            mode = "r+b" if writable_last and number == len(descriptors) - 1 else "rb"
+            files.append(cast(BinaryIO, stack.enter_context(os.fdopen(descriptor, mode))))
+        yield files
+
+
+def _inspect(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    inspection = inspect_pdf(
+        files[0],
+        InspectionLimits(**request["limits"]),
+        request["password"],
+        first_engine_seconds=request["cpu_seconds"] * FIRST_ENGINE_SHARE,
+    )
+    return {"inspection": asdict(inspection)}
+
+
+def _assemble(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    *sources, destination = files
+    parts = [
+        OpenPart(sources[part["file"]], part["first_page"], part["last_page"], part["password"])
+        for part in request["parts"]
+    ]
+    assembled = assemble_pdf(parts, destination, AssemblyLimits(**request["limits"]))
+    destination.flush()
+    return {"assembled": asdict(assembled)}
+
+
+def _verify_images(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    limits = ImageLimits(
+        max_bytes=request["limits"]["max_bytes"],
+        max_pixels=request["limits"]["max_pixels"],
+        media_types=frozenset(request["limits"]["media_types"]),
+    )
+    images: list[dict[str, Any]] = []
+    for file in files:
+        try:
+            images.append(asdict(verify_image(file, limits)))
+        except MemoryError:
+            images.append(asdict(RejectedImage("image_too_many_pixels")))
+    return {"images": images}
+
+
+def _warm_up(_request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    return {"warm": len(files)}
+
+
+_OPERATIONS = {
+    "inspect": _inspect,
+    "assemble": _assemble,
+    "verify_images": _verify_images,
+    "warm_up": _warm_up,
+}
+
+
+def warm_up() -> None:
+    """Import and build what the first request would have to, for all processes forked later."""
+    import pikepdf
+    from PIL import Image
+
+    pdf = pikepdf.new()
+    pdf.add_blank_page()
+    plain, encrypted, assembled = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    pdf.save(plain)
+    pdf.save(encrypted, encryption=pikepdf.Encryption(user="", owner="owner", R=6))
+    for file in (plain, encrypted):
+        inspect_pdf(file, InspectionLimits())
+    assemble_pdf([OpenPart(plain, None, None, None)], assembled, AssemblyLimits())
+    for kind in ("PNG", "JPEG", "TIFF"):
+        image = io.BytesIO()
+        Image.new("RGB", (8, 8)).save(image, kind)
+        verify_image(image, ImageLimits())

@@ -1,0 +1,320 @@
+"""A fixed number of sandbox processes, shared by the threads of the worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from consumers.extraction.documents.model import (
+    Assembled,
+    AssemblyLimits,
+    AssemblyPart,
+    ImageLimits,
+    Inspection,
+    InspectionLimits,
+    RejectedImage,
+    VerifiedImage,
+)
+from consumers.extraction.sandbox import answers, channel
+from consumers.extraction.sandbox.errors import (
+    SandboxClosed,
+    SandboxCrashed,
+    SandboxError,
+    SandboxMemory,
+    SandboxTimeout,
+    SandboxUnavailable,
+)
+from consumers.extraction.sandbox.limits import MIB, SandboxLimits
+from consumers.extraction.sandbox.process import (
+    LIMIT_SIGNALS,
+    Nursery,
+    NurseryLost,
+    SandboxProcess,
+)
+
+T = TypeVar("T")
+
+# One request holds so many images at most, because its time limit is for the whole of it.
+IMAGES_PER_REQUEST = 50
+IMAGE_BYTES_PER_REQUEST = 16 * MIB
+
+
+class _Interrupted(Exception):
+    """The process was ended from outside, which says nothing about the document."""
+
+
+class Sandbox:
+    """Parses documents in processes with limits. Every method may be called from any thread.
+
+    A call waits for a free process without bound, then takes `limits.wall_seconds` at most. A
+    process that exceeds a limit is killed and replaced; the other processes go on.
+    """
+
+    def __init__(
+        self,
+        processes: int,
+        limits: SandboxLimits | None = None,
+        on_kill: Callable[[str], None] | None = None,
+    ) -> None:
+        """Start the processes and wait until they are ready (about 0.5 s).
+
+        `on_kill(reason)` is called, in the thread of the call, for each process that died or was
+        killed for its document. Raises SandboxUnavailable.
+        """
+        if processes < 1:
+            raise ValueError("processes must be at least 1")
+        self._limits = limits or SandboxLimits()
+        self._on_kill = on_kill or (lambda reason: None)
+        self._free_slots = threading.Semaphore(processes)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._peak_bytes = 0
+        self._nursery = Nursery(self._limits)
+        try:
+            self._idle = [self._nursery.spawn() for _ in range(processes)]
+        except NurseryLost as error:
+            self._nursery.close()
+            raise SandboxUnavailable("processes for parsing documents cannot be forked") from error
+
+    def inspect(
+        self, path: Path, limits: InspectionLimits, password: str | None = None
+    ) -> Inspection:
+        """Raises DocumentRejected, SandboxError, and OSError if the file cannot be opened."""
+        with _open_for_reading([path]) as files:
+            answer = self._call(
+                {
+                    "operation": "inspect",
+                    "limits": {
+                        "max_bytes": limits.max_bytes,
+                        "max_pages": limits.max_pages,
+                        "accept_header_offset": limits.accept_header_offset,
+                    },
+                    "password": password,
+                },
+                files,
+            )
+        return self._checked(lambda: answers.inspection(answer, limits), answer)
+
+    def assemble(
+        self,
+        parts: Sequence[AssemblyPart],
+        destination: Path,
+        limits: AssemblyLimits | None = None,
+    ) -> Assembled:
+        """Write the pages of the parts to a new private file (0600) at `destination`.
+
+        Raises DocumentRejected, SandboxError, FileExistsError, and OSError for the files; nothing
+        is left at `destination` then.
+        """
+        limits = limits or AssemblyLimits()
+        sources = list(dict.fromkeys(part.path for part in parts))
+        if len(sources) >= channel.MAX_FILES:
+            raise ValueError(f"at most {channel.MAX_FILES - 1} different sources in one document")
+        with _open_for_reading(sources) as files, _created(destination) as target:
+            answer = self._call(
+                {
+                    "operation": "assemble",
+                    "limits": {"max_bytes": limits.max_bytes, "max_pages": limits.max_pages},
+                    "parts": [
+                        {
+                            "file": sources.index(part.path),
+                            "first_page": part.first_page,
+                            "last_page": part.last_page,
+                            "password": part.password,
+                        }
+                        for part in parts
+                    ],
+                },
+                [*files, target],
+            )
+            return self._checked(lambda: answers.assembled(answer, len(parts), limits), answer)
+
+    def verify_images(
+        self, files: Sequence[Path], limits: ImageLimits
+    ) -> list[VerifiedImage | RejectedImage]:
+        """One verdict per file, in order. Raises SandboxError, and OSError for the files.
+
+        Many images, or large ones, are sent in several requests, each with its own time limit.
+        """
+        verdicts: list[VerifiedImage | RejectedImage] = []
+        sizes = [file.stat().st_size for file in files]
+        for run in answers.batches(sizes, IMAGES_PER_REQUEST, IMAGE_BYTES_PER_REQUEST):
+            batch = files[run]
+            with _open_for_reading(batch) as descriptors:
+                answer = self._call(
+                    {
+                        "operation": "verify_images",
+                        "limits": {
+                            "max_bytes": limits.max_bytes,
+                            "max_pixels": limits.max_pixels,
+                            "media_types": sorted(limits.media_types),
+                        },
+                    },
+                    descriptors,
+                )
+            verdicts += self._checked(
+                lambda answer=answer, batch=batch: answers.images(  # type: ignore[misc]
+                    answer, len(batch), limits
+                ),
+                answer,
+            )
+        return verdicts
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most resident memory that any sandbox process has had."""
+        return self._peak_bytes
+
+    @property
+    def network_isolated(self) -> bool:
+        """Whether the kernel keeps the processes off the network; if not, only Python does."""
+        return self._nursery.network_isolated
+
+    def close(self) -> None:
+        """End all processes; calls that wait or run raise SandboxClosed."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for process in self._idle:
+                process.connection.close()
+            self._idle.clear()
+        self._nursery.close()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _call(self, message: channel.Message, files: Sequence[int]) -> channel.Message:
+        message["cpu_seconds"] = self._limits.cpu_seconds
+        with self._free_slots:
+            try:
+                return self._call_once(message, files)
+            except _Interrupted:
+                pass
+            # Once more: the document may be blameless. A second time in a row it is not.
+            try:
+                return self._call_once(message, files)
+            except _Interrupted:
+                self._on_kill(SandboxCrashed.reason)
+                raise SandboxCrashed from None
+
+    def _call_once(self, message: channel.Message, files: Sequence[int]) -> channel.Message:
+        process = self._take()
+        try:
+            answer = process.request(message, files, self._limits.wall_seconds)
+        except channel.ChannelTimeout:
+            self._replace(process, kill=True)
+            raise self._counted(SandboxTimeout()) from None
+        except channel.ChannelClosed:
+            ended_by = self._replace(process, kill=False)
+            if self._closed:
+                raise SandboxClosed("the sandbox was closed while a document was parsed") from None
+            if ended_by is None or ended_by in (signal.SIGKILL, signal.SIGTERM):
+                raise _Interrupted from None
+            error = SandboxTimeout() if ended_by in LIMIT_SIGNALS else SandboxCrashed()
+            raise self._counted(error) from None
+        except BaseException:  # the thread is being stopped; the process is in an unknown state
+            self._replace(process, kill=True)
+            raise
+        self._peak_bytes = max(self._peak_bytes, process.peak_bytes)
+        if answer.get("out_of_memory") is True:
+            self._replace(process, kill=True)
+            raise self._counted(SandboxMemory())
+        if (
+            process.requests >= self._limits.requests_per_process
+            # What a large document left behind is given back to the machine.
+            or process.peak_bytes > self._limits.memory_bytes // 4
+        ):
+            self._replace(process, kill=True)
+        else:
+            self._give_back(process)
+        return answer
+
+    def _checked(self, parse: Callable[[], T], answer: channel.Message) -> T:
+        try:
+            answers.raise_if_rejected(answer)
+            return parse()
+        except answers.InvalidAnswer:
+            raise self._counted(SandboxCrashed()) from None
+
+    def _counted(self, error: SandboxError) -> SandboxError:
+        self._on_kill(error.reason)
+        return error
+
+    def _take(self) -> SandboxProcess:
+        with self._lock:
+            if self._closed:
+                raise SandboxClosed("the sandbox is closed")
+            if self._idle:
+                return self._idle.pop()
+        return self._spawn()
+
+    def _give_back(self, process: SandboxProcess) -> None:
+        with self._lock:
+            if self._closed:
+                process.connection.close()
+            else:
+                self._idle.append(process)
+
+    def _replace(self, process: SandboxProcess, *, kill: bool) -> int | None:
+        ended_by = self._nursery.end(process, kill=kill)
+        with contextlib.suppress(SandboxClosed, SandboxUnavailable):
+            self._give_back(self._spawn())
+        return ended_by
+
+    def _spawn(self) -> SandboxProcess:
+        try:
+            return self._nursery.spawn()
+        except NurseryLost:
+            return self._spawn_from_new_nursery()
+
+    def _spawn_from_new_nursery(self) -> SandboxProcess:
+        with self._lock:
+            if self._closed:
+                raise SandboxClosed("the sandbox is closed")
+            try:  # another thread may have replaced it
+                return self._nursery.spawn()
+            except NurseryLost:
+                self._nursery.close()
+            for process in self._idle:  # they died with it
+                process.connection.close()
+            self._idle.clear()
+            self._nursery = Nursery(self._limits)
+            try:
+                return self._nursery.spawn()
+            except NurseryLost as error:
+                raise SandboxUnavailable(
+                    "processes for parsing documents cannot be forked"
+                ) from error
+
+
+@contextlib.contextmanager
+def _open_for_reading(paths: Sequence[Path]) -> Iterator[list[int]]:
+    descriptors: list[int] = []
+    try:
+        for path in paths:
+            descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        yield descriptors
+    finally:
+        channel.close_all(descriptors)
+
+
+@contextlib.contextmanager
+def _created(path: Path) -> Iterator[int]:
+    """A new private file, which is removed again when the block fails."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
