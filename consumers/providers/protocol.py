@@ -53,9 +53,9 @@ class JobState(StrEnum):
 class RemoteImage:
     """One image of a finished job, not yet fetched: exactly one of ``url``, ``data``, ``ref``.
 
-    ``page`` is 1-based in the submitted document; ``order`` sorts the images of one page (the
-    pipeline numbers them itself). ``url`` may be a bearer credential: never log it, never send
-    credentials to it.
+    ``page`` is 1-based in the submitted document, or 0 where the service did not say (certain only
+    for a document of one page); ``order`` sorts the images of one page (the pipeline numbers them
+    itself). ``url`` may be a bearer credential: never log it, never send credentials to it.
     """
 
     page: int
@@ -90,6 +90,8 @@ class JobStatus:
     finished_at: str | None = None
     failure_code: str | None = None
     failure_kind: str = "document"
+    problems: tuple[str, ...] = ()
+    """What a succeeded job could not give, by place (`undecodable page=3 index=2`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,182 @@
+"""Builds the adapter that a configuration names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
+from typing import Protocol, runtime_checkable
+
+from consumers.providers import infrai, selfhosted
+from consumers.providers.credentials import CredentialMissing, TokenSource, token_source
+from consumers.providers.downloads import DownloadClient, DownloadRules
+from consumers.providers.http import ApiClient
+from consumers.providers.jobs_api import JobsApi
+from consumers.providers.protocol import Provider
+from consumers.providers.settings import Kind, ProviderSettings
+from consumers.providers.transport import Limits, origin_of
+
+
+class SettingsInvalid(ValueError):
+    """A provider cannot be built from its settings. The text names the setting and the fix."""
+
+
+@runtime_checkable
+class ChecksItself(Protocol):
+    """A provider that can tell at start whether it is usable at all."""
+
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[str, ...]:
+        """Problems as sentences; empty where there is none."""
+        ...
+
+
+def build(settings: ProviderSettings, *, environment: Mapping[str, str] | None = None) -> Provider:
+    """The adapter for ``settings``.
+
+    Raises:
+        SettingsInvalid: a setting is missing or cannot work.
+    """
+    try:
+        return _BUILDERS[settings.kind](
+            settings, os.environ if environment is None else environment
+        )
+    except CredentialMissing as error:
+        raise SettingsInvalid(f"provider {settings.name or settings.kind}: {error}") from None
+
+
+def problems_at_start(
+    provider: Provider, *, forbidden_regions: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What makes every job of this provider fail or be forbidden, as sentences."""
+    if isinstance(provider, ChecksItself):
+        return provider.check(forbidden_regions=forbidden_regions)
+    return ()
+
+
+def _infrai(settings: ProviderSettings, environment: Mapping[str, str]) -> Provider:
+    base_url = settings.base_url or infrai.DEFAULT_BASE_URL
+    token = required_token(settings, environment, infrai.TOKEN_VARIABLE)
+    jobs = _jobs_api(settings, base_url, token, download_hosts=infrai.DEFAULT_DOWNLOAD_HOSTS)
+    return infrai.InfraiProvider(jobs, settings.infrai, name=settings.name or "infrai")
+
+
+def _selfhosted(settings: ProviderSettings, environment: Mapping[str, str]) -> Provider:
+    base_url = required_base_url(settings, "http://extractor:8080/v1")
+    token = token_source(
+        settings.token,
+        settings.token_file,
+        environment=environment,
+        variable=selfhosted.TOKEN_VARIABLE,
+    )
+    jobs = _jobs_api(settings, base_url, token)
+    return selfhosted.SelfHostedProvider(
+        jobs, settings.selfhosted, name=settings.name or "selfhosted"
+    )
+
+
+_BUILDERS: Mapping[Kind, Callable[[ProviderSettings, Mapping[str, str]], Provider]] = {
+    Kind.INFRAI: _infrai,
+    Kind.SELFHOSTED: _selfhosted,
+}
+
+
+def _jobs_api(
+    settings: ProviderSettings,
+    base_url: str,
+    token: TokenSource | None,
+    *,
+    download_hosts: tuple[str, ...] = (),
+) -> JobsApi:
+    return JobsApi(
+        api_client(settings, base_url, bearer(token)),
+        download_client(settings, own_origin=base_url, hosts=download_hosts),
+    )
+
+
+def bearer(token: TokenSource | None) -> Callable[[], Mapping[str, str]]:
+    if token is None:
+        return dict
+    return lambda: {"Authorization": f"Bearer {token()}"}
+
+
+def api_client(
+    settings: ProviderSettings, base_url: str, credential: Callable[[], Mapping[str, str]]
+) -> ApiClient:
+    _check_base_url(settings, base_url, secret=bool(credential()))
+    return ApiClient(
+        base_url,
+        credential=credential,
+        limits=limits_of(settings),
+        connections=settings.connections,
+        ca_file=settings.ca_file,
+    )
+
+
+def download_client(
+    settings: ProviderSettings, *, own_origin: str | None, hosts: tuple[str, ...] = ()
+) -> DownloadClient:
+    rules = DownloadRules(
+        hosts=settings.allowed_download_hosts or hosts,
+        own_origin=own_origin,
+        private_addresses=settings.allow_private_downloads,
+    )
+    return DownloadClient(
+        rules,
+        limits=limits_of(settings),
+        connections=settings.connections,
+        ca_file=settings.ca_file,
+    )
+
+
+def limits_of(settings: ProviderSettings) -> Limits:
+    return Limits(
+        connect_seconds=settings.connect_timeout_seconds,
+        read_seconds=settings.read_timeout_seconds,
+        total_seconds=settings.total_timeout_seconds,
+        max_json_bytes=settings.max_json_bytes,
+    )
+
+
+def required_base_url(settings: ProviderSettings, example: str) -> str:
+    if not settings.base_url:
+        raise SettingsInvalid(
+            f"provider {settings.name or settings.kind}: base_url is not set: "
+            f"give the service's address, for example {example}"
+        )
+    return settings.base_url
+
+
+def required_token(
+    settings: ProviderSettings, environment: Mapping[str, str], variable: str
+) -> TokenSource:
+    token = token_source(
+        settings.token, settings.token_file, environment=environment, variable=variable
+    )
+    if token is None:
+        raise CredentialMissing(
+            f"no API key: set token or token_file, or the environment variable {variable} "
+            f"or {variable}_FILE"
+        )
+    return token
+
+
+def _check_base_url(settings: ProviderSettings, base_url: str, *, secret: bool) -> None:
+    who = f"provider {settings.name or settings.kind}"
+    try:
+        scheme, host, _ = origin_of(base_url)
+    except ValueError:
+        raise SettingsInvalid(
+            f"{who}: base_url must be an http(s) URL with a host and without a user name"
+        ) from None
+    if scheme == "http" and secret and not (settings.allow_plain_http or _is_this_machine(host)):
+        raise SettingsInvalid(
+            f"{who}: base_url is plain http, which would send the API key readable for anyone on "
+            "the way: use https, or set allow_plain_http for a private network"
+        )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
