@@ -16,6 +16,8 @@ CHUNK_BYTES = 256 * 1024
 MAX_KEY_BYTES = 1024
 """Limit of S3 for a key in UTF-8."""
 
+_DOT_SEGMENT = re.compile(r"(?:^|/)\.\.?(?:/|$)")
+_UNSAFE_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -43,9 +45,9 @@ def check_key(operation: str, bucket: str, key: str) -> None:
         refusal = "the key is empty"
     elif len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
         refusal = f"the key is longer than {MAX_KEY_BYTES} bytes"
-    elif any(part in (".", "..") for part in key.split("/")):
+    elif _DOT_SEGMENT.search(key):
         refusal = "the key has a '.' or '..' segment"
-    elif any("\ud800" <= char <= "\udfff" or char < " " or char == "\x7f" for char in key):
+    elif _UNSAFE_CHARACTER.search(key):
         refusal = "the key has a control or surrogate character"
     if refusal:
         raise StoreRejected(operation, bucket, refusal, kind="document")
