@@ -54,8 +54,9 @@ class Decoder:
             return self._files(image)
         except MemoryError as error:
             raise BadImage("out_of_memory") from error
-        except (pikepdf.PdfError, ValueError, TypeError, KeyError, OSError, NotImplementedError,
-                OverflowError, RecursionError, AttributeError, IndexError) as error:
+        except BadImage:
+            raise
+        except Exception as error:  # whatever a decoder stumbles over is that image's problem
             raise BadImage("undecodable") from error
 
     def _files(self, image: pikepdf.Stream) -> list[EncodedImage]:
@@ -74,13 +75,14 @@ class Decoder:
         return [self._with_alpha(self._pixels(image, facts), alpha, mask)]
 
     def _alone(self, image: pikepdf.Stream, facts: ImageFacts) -> EncodedImage:
-        original = _original_bytes(image, facts)
-        if original is not None:
-            return original
+        if facts.filters[-1:] in (("/DCTDecode",), ("/JPXDecode",)):
+            original = _original_bytes(self._file_in(image, facts), facts)
+            if original is not None:
+                return original
         samples = read_samples(image, facts)
         if samples is not None:
             return _png_of_samples(samples)
-        return _png_of_pixels(self._decoded(image, facts)[..., :3], facts)
+        return _png_of_pixels(_opaque(self._decoded(image, facts)), facts)
 
     def _mask_alone(self, mask: pikepdf.Stream) -> EncodedImage:
         found = self._alone(mask, read_facts(mask, max_pixels=self._max_pixels))
@@ -101,9 +103,7 @@ class Decoder:
     def _with_alpha(self, pixels: Samples, alpha: Samples, mask: pikepdf.Stream) -> EncodedImage:
         height, width = (max(a, b) for a, b in zip(pixels.shape[:2], alpha.shape, strict=True))
         pixels, alpha = _resized(pixels, width, height), _resized(alpha, width, height)
-        colours = pixels.reshape(height, width, -1)
-        if colours.shape[2] == 4:
-            colours = colours[:, :, :3]
+        colours = _opaque(pixels).reshape(height, width, -1)
         colours = _without_matte(colours, alpha, mask)
         return _png_of_pixels(np.concatenate((colours, alpha[:, :, np.newaxis]), axis=2), None)
 
@@ -121,10 +121,21 @@ class Decoder:
             picture = pikepdf.PdfImage(image).as_pil_image()
             return np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
 
+    def _file_in(self, image: pikepdf.Stream, facts: ImageFacts) -> bytes:
+        """The JPEG or JPEG 2000 file in a stream, without the filters around it."""
+        if len(facts.filters) == 1:
+            return image.read_raw_bytes()
+        outer = self._pdf.make_stream(image.read_raw_bytes())
+        outer["/Filter"] = pikepdf.Array([pikepdf.Name(name) for name in facts.filters[:-1]])
+        parameters = image.get("/DecodeParms")
+        if isinstance(parameters, pikepdf.Array):
+            outer["/DecodeParms"] = pikepdf.Array(list(parameters)[:-1])
+        return outer.read_bytes(pikepdf.StreamDecodeLevel.specialized)
+
     def _check_inner_size(self, image: pikepdf.Stream, facts: ImageFacts) -> None:
         """What the compressed data say of their size counts, not only what the dictionary says."""
         if facts.filters[-1:] == ("/DCTDecode",):
-            header = read_header(_compressed(image))
+            header = read_header(self._file_in(image, facts))
             if header is not None and header.width * header.height > self._max_pixels:
                 raise BadImage("too_many_pixels")
         elif facts.filters[-1:] == ("/CCITTFaxDecode",):
@@ -134,13 +145,13 @@ class Decoder:
                 raise BadImage("too_many_pixels")
 
 
-def _original_bytes(image: pikepdf.Stream, facts: ImageFacts) -> EncodedImage | None:
+def _original_bytes(data: bytes, facts: ImageFacts) -> EncodedImage | None:
     if facts.decode is not None or facts.is_stencil:
         return None
     if facts.filters[-1:] == ("/DCTDecode",):
-        return _original_jpeg(_compressed(image), facts)
+        return _original_jpeg(data, facts)
     if facts.filters[-1:] == ("/JPXDecode",):
-        return _original_jpeg_2000(_compressed(image), facts)
+        return _original_jpeg_2000(data, facts)
     return None
 
 
@@ -180,22 +191,6 @@ def _original_jpeg_2000(data: bytes, facts: ImageFacts) -> EncodedImage | None:
     return EncodedImage(data, media_type, width, height)
 
 
-def _compressed(image: pikepdf.Stream) -> bytes:
-    """The JPEG or JPEG 2000 file in the stream, without filters around it."""
-    return read_before_image_filter(image)
-
-
-def read_before_image_filter(image: pikepdf.Stream) -> bytes:
-    filters = image.get("/Filter")
-    if isinstance(filters, pikepdf.Array) and len(filters) > 1:
-        # qpdf undoes the general filters and leaves those of images alone only where the image
-        # filter is the whole rest, so the others are applied to a stream that lacks it.
-        outer = pikepdf.Stream(pikepdf.new(), image.read_raw_bytes())
-        outer["/Filter"] = pikepdf.Array([pikepdf.Name(str(f)) for f in list(filters)[:-1]])
-        return outer.read_bytes()
-    return image.read_raw_bytes()
-
-
 def _png_of_samples(samples: PackedSamples) -> EncodedImage:
     data = png.encode(
         samples.rows,
@@ -217,6 +212,10 @@ def _png_of_pixels(pixels: Samples, facts: ImageFacts | None) -> EncodedImage:
         colour_type = (png.GRAY, png.GRAY_ALPHA, png.RGB, png.RGB_ALPHA)[channels - 1]
         data = png.encode(pixels, width=width, bit_depth=8, colour_type=colour_type)
     return EncodedImage(data, "image/png", width, height)
+
+
+def _opaque(pixels: Samples) -> Samples:
+    return pixels[:, :, :3] if pixels.ndim == 3 else pixels
 
 
 def _is_bilevel(pixels: Samples) -> bool:

@@ -14,9 +14,11 @@ from typing import Any
 
 import pikepdf
 
+from deploy.extractor.engine.layers import Layers
 from deploy.extractor.engine.model import LimitExceeded
 
 _OPERATORS = "Do BI ID EI gs scn SCN"
+_MARKED_CONTENT = " BDC BMC EMC"
 # Documents nest forms three or four deep; what goes on beyond this is a loop or an attack.
 _DEEPEST_NESTING = 28
 _HIDDEN, _NO_VIEW = 1 << 1, 1 << 5  # flags of an annotation, ISO 32000-2 table 167
@@ -64,13 +66,15 @@ class Drawings:
         self._repeat = repeat
         self._max_images = max_images
         self._steps: dict[tuple[int, int], list[_Step]] = {}
+        self.layers = Layers(pdf)
+        self._operators = _OPERATORS + (_MARKED_CONTENT if self.layers.exist else "")
 
     def on(self, page: pikepdf.Page) -> tuple[list[DrawnImage], bool]:
         """The images of a page, and whether all of its content could be read.
 
         Raises LimitExceeded("images") when there are more than the limit.
         """
-        walk = _PageWalk(self, _resources_of(page.obj, page))
+        walk = _PageWalk(self, _resources_of(page))
         drawn = walk.page(page)
         return drawn, walk.is_complete
 
@@ -90,15 +94,19 @@ class Drawings:
         return self._steps[key]
 
     def _parsed(self, content: pikepdf.Object) -> Iterator[_Step]:
-        for instruction in pikepdf.parse_content_stream(content, _OPERATORS):
+        for instruction in pikepdf.parse_content_stream(content, self._operators):
             if isinstance(instruction, pikepdf.ContentStreamInlineImage):
                 stream = self._as_stream(instruction)
                 if stream is not None:
                     yield _Step("BI", inline=stream)
                 continue
             operands = instruction.operands
-            if len(operands) and isinstance(operands[-1], pikepdf.Name):
-                yield _Step(str(instruction.operator), str(operands[-1]))
+            operator = str(instruction.operator)
+            if operator in ("BDC", "BMC", "EMC"):
+                is_layer = operator == "BDC" and len(operands) == 2 and operands[0] == "/OC"
+                yield _Step(operator, str(operands[1]) if is_layer else "")
+            elif len(operands) and isinstance(operands[-1], pikepdf.Name):
+                yield _Step(operator, str(operands[-1]))
 
     def _as_stream(self, instruction: pikepdf.ContentStreamInlineImage) -> pikepdf.Stream | None:
         try:
@@ -113,6 +121,7 @@ class _PageWalk:
 
     def __init__(self, drawings: Drawings, page_resources: pikepdf.Dictionary | None) -> None:
         self._drawings = drawings
+        self._layers = drawings.layers
         self._page_resources = page_resources
         self._known: dict[tuple[int, int], list[DrawnImage]] = {}
         self.is_complete = True
@@ -122,7 +131,7 @@ class _PageWalk:
         drawn: list[DrawnImage] = []
         if _may_draw(page, self._page_resources):
             drawn += self._content(page.obj, scope, depth=0)
-        for appearance in _appearances(page):
+        for appearance in _appearances(page, self._layers):
             drawn += self._form(appearance, depth=1)
         return self._drawings.only_once(drawn)
 
@@ -133,9 +142,16 @@ class _PageWalk:
             self.is_complete = False
             return []
         drawn: list[DrawnImage] = []
+        marked: list[bool] = []  # for each open marked content, whether it is shown
         for step in steps:
             try:
-                drawn += self._step(step, scope, depth)
+                if step.operator in ("BDC", "BMC"):
+                    layer = scope.find("/Properties", step.name) if step.name else None
+                    marked.append(self._layers.shows(layer))
+                elif step.operator == "EMC":
+                    del marked[-1:]
+                elif all(marked):
+                    drawn += self._step(step, scope, depth)
             except (pikepdf.PdfError, ValueError, TypeError, KeyError):
                 self.is_complete = False
             if len(drawn) > 1024:
@@ -165,7 +181,7 @@ class _PageWalk:
         return DrawnImage(image.objgen, image)
 
     def _xobject(self, xobject: Any, depth: int) -> list[DrawnImage]:
-        if not isinstance(xobject, pikepdf.Stream):
+        if not isinstance(xobject, pikepdf.Stream) or not self._layers.shows(xobject.get("/OC")):
             return []
         subtype = xobject.get("/Subtype")
         if subtype == "/Image":
@@ -193,8 +209,8 @@ class _PageWalk:
         return self._known[key]
 
 
-def _resources_of(holder: pikepdf.Object, page: pikepdf.Page) -> pikepdf.Dictionary | None:
-    resources = page.resources if "/Resources" not in holder else holder["/Resources"]
+def _resources_of(page: pikepdf.Page) -> pikepdf.Dictionary | None:
+    resources = page.resources  # looks in the tree of pages too
     return resources if isinstance(resources, pikepdf.Dictionary) else None
 
 
@@ -202,14 +218,29 @@ def _may_draw(page: pikepdf.Page, resources: pikepdf.Dictionary | None) -> bool:
     """A quick look that spares pages of text the parsing; True where in doubt."""
     if page.obj.get("/Type") != "/Page":
         page.obj["/Type"] = pikepdf.Name.Page  # what the parser goes by
-    if resources is not None and any(
-        category in resources for category in ("/XObject", "/Pattern", "/ExtGState")
-    ):
-        return True
     try:
-        return b"BI" in _page_content(page)
+        content = _page_content(page)
     except (pikepdf.PdfError, TypeError, ValueError):
         return True
+    if b"BI" in content:
+        return True
+    if resources is None:
+        return False
+    return (
+        ("/XObject" in resources and b"Do" in content)
+        or ("/Pattern" in resources and (b"scn" in content or b"SCN" in content))
+        or (b"gs" in content and _has_soft_mask(resources.get("/ExtGState")))
+    )
+
+
+def _has_soft_mask(states: Any) -> bool:
+    if not isinstance(states, pikepdf.Dictionary):
+        return False
+    return any(
+        isinstance(state, pikepdf.Dictionary)
+        and isinstance(state.get("/SMask"), pikepdf.Dictionary)
+        for _, state in states.items()
+    )
 
 
 def _page_content(page: pikepdf.Page) -> bytes:
@@ -218,7 +249,7 @@ def _page_content(page: pikepdf.Page) -> bytes:
     return b"\n".join(s.read_bytes() for s in streams if isinstance(s, pikepdf.Stream))
 
 
-def _appearances(page: pikepdf.Page) -> Iterator[pikepdf.Stream]:
+def _appearances(page: pikepdf.Page, layers: Layers) -> Iterator[pikepdf.Stream]:
     """The normal appearances of the annotations that are shown on the page."""
     annotations = page.obj.get("/Annots")
     if not isinstance(annotations, pikepdf.Array):
@@ -228,6 +259,8 @@ def _appearances(page: pikepdf.Page) -> Iterator[pikepdf.Stream]:
             continue
         flags = annotation.get("/F", 0)
         if isinstance(flags, int) and flags & (_HIDDEN | _NO_VIEW):
+            continue
+        if not layers.shows(annotation.get("/OC")):
             continue
         appearances = annotation.get("/AP")
         normal = appearances.get("/N") if isinstance(appearances, pikepdf.Dictionary) else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 _START_OF_IMAGE = b"\xff\xd8"
 _END_OF_IMAGE = b"\xff\xd9"
-_STANDALONE = {0x01, *range(0xD0, 0xD9)}
+_STANDALONE = {0x00, 0x01, *range(0xD0, 0xD9)}
 _START_OF_SCAN = 0xDA
 _FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}  # baseline, extended sequential, progressive
@@ -47,7 +47,7 @@ def read_header(data: bytes) -> JpegHeader | None:
             position += 1
             continue
         marker = data[position + 1]
-        if marker == 0xFF or marker == 0 or marker in _STANDALONE:
+        if marker == 0xFF or marker in _STANDALONE:
             position += 1 if marker == 0xFF else 2
             continue
         if marker == _START_OF_SCAN:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 
-import numpy as np
 import pikepdf
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -30,7 +29,7 @@ _CHANNELS_OF_BGR = (2, 1, 0)
 
 
 def render(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
-    """The own pixels of an image of `owner`: (height, width) gray or (height, width, 3 or 4) RGB or RGBA.
+    """An image's pixels: (height, width) gray, or (height, width, channels) RGB or RGBA.
 
     Soft masks and stencil masks are not applied; a colour key gives the alpha channel. A stencil is
     0 where it paints. Raises BadImage "undecodable".

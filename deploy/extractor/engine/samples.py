@@ -56,7 +56,7 @@ def read_samples(image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | No
         return None
     components = 3 if kind == "rgb" else 1
     row_bytes = (facts.width * components * facts.bits + 7) // 8
-    data = image.read_bytes()
+    data = image.read_bytes(pikepdf.StreamDecodeLevel.specialized)
     if len(data) < row_bytes * facts.height:
         return None
     rows = np.frombuffer(data, np.uint8, row_bytes * facts.height).reshape(-1, row_bytes)
