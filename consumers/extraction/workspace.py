@@ -1,0 +1,328 @@
+"""Temporary files of documents: private, owned, bounded, and gone afterwards.
+
+    root/worker-<pid>-<random>.lock     locked (flock) for as long as the owner lives
+    root/worker-<pid>-<random>/         0700; one per process
+        <document>-<random>/            0700; one per document being worked on, files 0600
+
+A directory belongs to whoever holds its lock, and the kernel drops the lock when the owner ends,
+however it ends. So `sweep` cannot take a live owner for a dead one, whatever process ids mean by
+then. The lock is taken before the directory is made, and it is removed after the directory.
+
+Bytes are counted as they are written, so asking whether there is room costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+_PREFIX = "worker-"
+_LOCK_SUFFIX = ".lock"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+class WorkspaceFull(Exception):
+    """No room for temporary files. The next document would fare the same, so it is never that
+    document's fault: wait until others are done, and take in nothing meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What `sweep` found."""
+
+    owners: int = 0
+    """Dead owners whose directories were removed."""
+    files: int = 0
+    bytes: int = 0
+    live: int = 0
+    """Owners that live, and whose files were left alone."""
+
+
+def sweep(root: Path) -> Swept:
+    """Remove what dead owners left under `root`; never what a live one has.
+
+    Several processes may sweep at the same time.
+    """
+    owners = files = size = live = 0
+    if not root.is_dir():
+        return Swept()
+    for directory in sorted(root.glob(f"{_PREFIX}*")):
+        if directory.suffix == _LOCK_SUFFIX and directory.with_suffix("").exists():
+            continue  # is handled with its directory
+        lock_path = directory.with_suffix(_LOCK_SUFFIX)
+        with _taken(lock_path) as taken:
+            if not taken:
+                live += 1
+                continue
+            if directory != lock_path and directory.is_dir():
+                found, found_bytes = _contents(directory)
+                shutil.rmtree(directory, ignore_errors=True)
+                owners, files, size = owners + 1, files + found, size + found_bytes
+            lock_path.unlink(missing_ok=True)
+    return Swept(owners, files, size, live)
+
+
+class Workspace:
+    """The temporary files of this process. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        root: Path,
+        quota_bytes: int,
+        min_free_bytes: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`root` is made (0700) if it is missing; one that exists keeps its permissions.
+
+        `quota_bytes` bounds what this process writes; `min_free_bytes` is what it leaves free on
+        the file system. Raises OSError if nothing can be created there.
+        """
+        self._quota_bytes = quota_bytes
+        self._min_free_bytes = min_free_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._used_bytes = 0
+        self._documents: dict[Path, DocumentDirectory] = {}
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_descriptor, lock_path = _own(root)
+        self._lock_path = lock_path
+        self.path = lock_path.with_suffix("")
+        self.path.mkdir(mode=0o700)
+
+    @property
+    def used_bytes(self) -> int:
+        with self._lock:
+            return self._used_bytes
+
+    def has_room(self, expected_bytes: int = 0) -> bool:
+        """Whether so many bytes more are within the quota and leave enough of the disk free."""
+        if self.used_bytes + expected_bytes > self._quota_bytes:
+            return False
+        disk = os.statvfs(self.path)
+        return disk.f_bavail * disk.f_frsize - expected_bytes >= self._min_free_bytes
+
+    def document_dir(self, name: str, lifetime_seconds: float | None = None) -> DocumentDirectory:
+        """A new directory for a document; close it, or use it in a `with`, to remove it.
+
+        `name` has letters, digits and `._-` only; two with one name do not meet. After
+        `lifetime_seconds` it may be removed by `remove_expired`, whoever forgot it.
+        """
+        _check_name(name)
+        path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.path))
+        expires_at = None if lifetime_seconds is None else self._clock() + lifetime_seconds
+        directory = DocumentDirectory(self, path, expires_at)
+        with self._lock:
+            self._documents[path] = directory
+        return directory
+
+    def remove_expired(self) -> int:
+        """Remove the directories whose lifetime is over; returns how many there were."""
+        now = self._clock()
+        with self._lock:
+            expired = [
+                document
+                for document in self._documents.values()
+                if document.expires_at is not None and document.expires_at <= now
+            ]
+        for document in expired:
+            document.close()
+        return len(expired)
+
+    def close(self) -> None:
+        """Remove everything of this process, and give the ownership up."""
+        with self._lock:
+            if self._lock_descriptor < 0:
+                return
+            descriptor, self._lock_descriptor = self._lock_descriptor, -1
+            self._documents.clear()
+            self._used_bytes = 0
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock_path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _charge(self, size: int) -> None:
+        with self._lock:
+            if self._used_bytes + size > self._quota_bytes:
+                raise WorkspaceFull(f"the quota of {self._quota_bytes} bytes is used up")
+            self._used_bytes += size
+
+    def _release(self, size: int) -> None:
+        with self._lock:
+            self._used_bytes = max(0, self._used_bytes - size)
+
+    def _forget(self, path: Path) -> None:
+        with self._lock:
+            self._documents.pop(path, None)
+
+
+class DocumentDirectory:
+    """The temporary files of one document. Safe to use from several threads."""
+
+    def __init__(self, workspace: Workspace, path: Path, expires_at: float | None) -> None:
+        self.path = path
+        self.expires_at = expires_at
+        self._workspace = workspace
+        self._sizes: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def file(self, name: str) -> Path:
+        """The path of a file in here; nothing is created."""
+        _check_name(name)
+        return self.path / name
+
+    @contextlib.contextmanager
+    def create(self, name: str) -> Iterator[AccountedFile]:
+        """A new private file to write to, counted while it grows; removed if the block fails.
+
+        Raises FileExistsError, and from `write` WorkspaceFull.
+        """
+        path = self.file(name)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w+b") as file:
+                yield AccountedFile(file, lambda size: self._grow(name, size))
+        except BaseException:
+            self.remove(name)
+            raise
+
+    def account(self, name: str) -> int:
+        """Count a file that somebody else wrote in here; returns its size.
+
+        Raises WorkspaceFull; the file is removed then.
+        """
+        size = self.file(name).stat().st_size
+        try:
+            self._grow(name, size - self._sizes.get(name, 0))
+        except WorkspaceFull:
+            self.remove(name)
+            raise
+        return size
+
+    def remove(self, name: str) -> None:
+        """Remove a file that is no longer needed; does nothing if it is not there."""
+        self.file(name).unlink(missing_ok=True)
+        with self._lock:
+            self._workspace._release(self._sizes.pop(name, 0))
+
+    def close(self) -> None:
+        """Remove the directory and all that is in it. May be called again."""
+        with self._lock:
+            self._closed = True
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._workspace._release(sum(self._sizes.values()))
+            self._sizes.clear()
+        self._workspace._forget(self.path)
+
+    def __enter__(self) -> DocumentDirectory:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _grow(self, name: str, size: int) -> None:
+        with self._lock:
+            if self._closed:
+                raise FileNotFoundError("the document's temporary directory has been removed")
+            if size > 0:
+                self._workspace._charge(size)
+            else:
+                self._workspace._release(-size)
+            self._sizes[name] = self._sizes.get(name, 0) + size
+
+
+class AccountedFile:
+    """A file opened for writing, whose bytes count against the quota before they are written."""
+
+    def __init__(self, file: BinaryIO, grow: Callable[[int], None]) -> None:
+        self._file = file
+        self._grow = grow
+
+    def write(self, data: bytes) -> int:
+        self._grow(len(data))
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        # Not quoted: a name that is wrong may be anything.
+        raise ValueError("a temporary file's name may have letters, digits and '._-' only")
+
+
+def _own(root: Path) -> tuple[int, Path]:
+    """Create and lock a new lock file."""
+    while True:
+        path = root / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}{_LOCK_SUFFIX}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A sweep may have seen it unlocked for a moment, and have removed it.
+            if _is_same_file(descriptor, path):
+                return descriptor, path
+        except BlockingIOError:
+            pass
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _taken(lock_path: Path) -> Iterator[bool]:
+    """Whether the lock could be taken, which means that its owner is dead; held for the block."""
+    try:
+        descriptor = os.open(
+            lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+    except OSError:  # another user's, for instance
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = _is_same_file(descriptor, lock_path)
+        except BlockingIOError:
+            taken = False
+        yield taken
+    finally:
+        os.close(descriptor)
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _contents(directory: Path) -> tuple[int, int]:
+    """How many files are below, and their bytes."""
+    sizes = [
+        (Path(parent) / name).lstat().st_size
+        for parent, _, names in os.walk(directory)
+        for name in names
+    ]
+    return len(sizes), sum(sizes)

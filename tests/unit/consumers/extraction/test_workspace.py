@@ -1,0 +1,291 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from consumers.extraction.workspace import DocumentDirectory, Swept, Workspace, WorkspaceFull, sweep
+
+MIB = 1024 * 1024
+
+WRITE_FOR_EVER = """
+import sys
+from pathlib import Path
+from consumers.extraction.workspace import Workspace
+
+workspace = Workspace(Path(sys.argv[1]), quota_bytes=1 << 40)
+document = workspace.document_dir("doc")
+with document.create("source.pdf") as file:
+    file.write(b"patient data")
+    file.flush()
+    print(workspace.path, flush=True)
+    while True:
+        file.write(b"more")
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+class WorkFailed(Exception):
+    pass
+
+
+def fail_after_writing(document: DocumentDirectory) -> None:
+    with document.create("source.pdf") as file:
+        file.write(b"x")
+    raise WorkFailed
+
+
+def fail_while_writing(document: DocumentDirectory) -> None:
+    with document.create("source.pdf") as file:
+        file.write(b"half")
+        raise WorkFailed
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def kill_while_writing(root: Path) -> Path:
+    """Run a worker that is killed in the middle of a write; returns its directory."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITE_FOR_EVER, str(root)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[4],
+    )
+    assert process.stdout is not None
+    directory = Path(process.stdout.readline().strip())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    return directory
+
+
+def test_directories_and_files_are_private_whatever_the_umask(root: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+            with document.create("source.pdf") as file:
+                file.write(b"x")
+            assert mode_of(root) == 0o700
+            assert mode_of(workspace.path) == 0o700
+            assert mode_of(document.path) == 0o700
+            assert mode_of(document.file("source.pdf")) == 0o600
+    finally:
+        os.umask(before)
+
+
+def test_an_existing_root_keeps_its_permissions(root: Path) -> None:
+    root.mkdir(mode=0o755)
+    root.chmod(0o755)
+    Workspace(root, MIB).close()
+    assert mode_of(root) == 0o755
+
+
+def test_closing_a_document_removes_its_files_and_releases_their_bytes(root: Path) -> None:
+    with Workspace(root, MIB) as workspace:
+        with workspace.document_dir("doc") as document:
+            with document.create("source.pdf") as file:
+                file.write(bytes(1000))
+            assert workspace.used_bytes == 1000
+        assert not document.path.exists()
+        assert workspace.used_bytes == 0
+
+
+def test_a_document_is_removed_when_its_work_fails(root: Path) -> None:
+    with Workspace(root, MIB) as workspace:
+        with pytest.raises(WorkFailed), workspace.document_dir("doc") as document:
+            fail_after_writing(document)
+        assert list(workspace.path.iterdir()) == []
+        assert workspace.used_bytes == 0
+
+
+def test_a_file_whose_writing_fails_is_removed_at_once(root: Path) -> None:
+    with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+        with pytest.raises(WorkFailed):
+            fail_while_writing(document)
+        assert not document.file("source.pdf").exists()
+        assert workspace.used_bytes == 0
+
+
+def test_two_documents_of_one_name_do_not_meet(root: Path) -> None:
+    with (
+        Workspace(root, MIB) as workspace,
+        workspace.document_dir("doc") as first,
+        workspace.document_dir("doc") as second,
+    ):
+        assert first.path != second.path
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".", "..", "a/b", "a\nb", "-x", ".x", "x" * 101])
+def test_names_that_could_leave_the_directory_are_refused(root: Path, name: str) -> None:
+    with Workspace(root, MIB) as workspace:
+        with pytest.raises(ValueError):
+            workspace.document_dir(name)
+        with workspace.document_dir("doc") as document, pytest.raises(ValueError):
+            document.file(name)
+
+
+def test_the_quota_stops_a_write_before_the_bytes_are_on_the_disk(root: Path) -> None:
+    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+        with pytest.raises(WorkspaceFull), document.create("source.pdf") as file:
+            file.write(bytes(1001))
+        assert workspace.used_bytes == 0
+        assert workspace.has_room(1000)
+
+
+def test_there_is_no_room_when_the_quota_would_be_exceeded(root: Path) -> None:
+    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+        with document.create("source.pdf") as file:
+            file.write(bytes(600))
+        assert workspace.has_room(400)
+        assert not workspace.has_room(401)
+
+
+def test_there_is_no_room_when_the_disk_is_nearly_full(root: Path) -> None:
+    with Workspace(root, MIB, min_free_bytes=1 << 62) as workspace:
+        assert not workspace.has_room()
+
+
+def test_a_file_written_by_another_process_counts_once_it_is_accounted(root: Path) -> None:
+    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+        document.file("assembled.pdf").write_bytes(bytes(700))
+        assert document.account("assembled.pdf") == 700
+        assert document.account("assembled.pdf") == 700
+        assert workspace.used_bytes == 700
+        document.remove("assembled.pdf")
+        assert workspace.used_bytes == 0
+
+
+def test_a_file_of_another_process_that_exceeds_the_quota_is_removed(root: Path) -> None:
+    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+        document.file("assembled.pdf").write_bytes(bytes(1001))
+        with pytest.raises(WorkspaceFull):
+            document.account("assembled.pdf")
+        assert not document.file("assembled.pdf").exists()
+
+
+def test_bytes_written_from_many_threads_are_all_counted_and_released(root: Path) -> None:
+    with Workspace(root, 100 * MIB) as workspace:
+        barrier = threading.Barrier(8)
+
+        def work(number: int) -> None:
+            barrier.wait()
+            for _ in range(20):
+                with workspace.document_dir(f"doc{number}") as document:
+                    for name in ("a", "b"):
+                        with document.create(name) as file:
+                            file.write(bytes(100))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert workspace.used_bytes == 0
+        assert list(workspace.path.iterdir()) == []
+
+
+def test_only_documents_past_their_lifetime_are_removed(root: Path) -> None:
+    now = [0.0]
+    with Workspace(root, MIB, clock=lambda: now[0]) as workspace:
+        forgotten = workspace.document_dir("forgotten", lifetime_seconds=10)
+        with forgotten.create("source.pdf") as file:
+            file.write(bytes(10))
+        current = workspace.document_dir("current", lifetime_seconds=100)
+        endless = workspace.document_dir("endless")
+        now[0] = 10.0
+        assert workspace.remove_expired() == 1
+        assert not forgotten.path.exists()
+        assert current.path.exists()
+        assert endless.path.exists()
+        assert workspace.used_bytes == 0
+
+
+def test_a_write_into_an_expired_document_fails_and_is_not_counted(root: Path) -> None:
+    now = [0.0]
+    with Workspace(root, MIB, clock=lambda: now[0]) as workspace:
+        document = workspace.document_dir("doc", lifetime_seconds=1)
+        now[0] = 2.0
+        with document.create("source.pdf") as file:
+            workspace.remove_expired()
+            with pytest.raises(FileNotFoundError):
+                file.write(b"late")
+        assert workspace.used_bytes == 0
+
+
+def test_closing_the_workspace_leaves_nothing_under_the_root(root: Path) -> None:
+    workspace = Workspace(root, MIB)
+    document = workspace.document_dir("doc")
+    with document.create("source.pdf") as file:
+        file.write(b"x")
+    workspace.close()
+    assert list(root.iterdir()) == []
+
+
+def test_what_a_worker_killed_in_the_middle_of_a_write_left_is_swept(root: Path) -> None:
+    directory = kill_while_writing(root)
+    assert list(directory.rglob("source.pdf")) != []
+    swept = sweep(root)
+    assert (swept.owners, swept.files, swept.live) == (1, 1, 0)
+    assert swept.bytes >= len(b"patient data")
+    assert list(root.iterdir()) == []
+
+
+def test_a_live_owner_is_never_swept(root: Path) -> None:
+    kill_while_writing(root)
+    with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+        with document.create("source.pdf") as file:
+            file.write(b"x")
+        swept = sweep(root)
+        assert (swept.owners, swept.live) == (1, 1)
+        assert document.file("source.pdf").read_bytes() == b"x"
+        assert sweep(root) == Swept(live=1)
+
+
+def test_a_directory_without_a_lock_is_an_orphan(root: Path) -> None:
+    (root / "worker-1-00000000" / "doc-x").mkdir(parents=True)
+    assert sweep(root).owners == 1
+    assert list(root.iterdir()) == []
+
+
+def test_sweeping_touches_nothing_else_under_a_shared_root(root: Path) -> None:
+    root.mkdir()
+    (root / "other").mkdir()
+    (root / "file").write_text("x")
+    assert sweep(root) == Swept()
+    assert sorted(path.name for path in root.iterdir()) == ["file", "other"]
+
+
+def test_sweeping_a_missing_root_finds_nothing(root: Path) -> None:
+    assert sweep(root) == Swept()
+
+
+def test_workspaces_that_start_while_others_sweep_keep_their_directories(root: Path) -> None:
+    stop = threading.Event()
+
+    def sweep_all_the_time() -> None:
+        while not stop.is_set():
+            sweep(root)
+
+    sweepers = [threading.Thread(target=sweep_all_the_time) for _ in range(2)]
+    for sweeper in sweepers:
+        sweeper.start()
+    try:
+        for _ in range(100):
+            with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+                with document.create("source.pdf") as file:
+                    file.write(b"x")
+                assert document.file("source.pdf").read_bytes() == b"x"
+    finally:
+        stop.set()
+        for sweeper in sweepers:
+            sweeper.join()
