@@ -241,18 +241,17 @@ class KafkaCluster:
         self._started()[broker_id].process.kill()
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again (stopping it first if it runs) on the same port and data."""
-        broker = self._started()[broker_id]
-        broker.process.stop(_STOP_TIMEOUT)
-        ports = {broker.client_port, broker.internal_port, broker.controller_port}
-        deadline = time.monotonic() + _STOP_TIMEOUT
-        while not all(port_is_free(port) for port in ports):
-            if time.monotonic() > deadline:
-                raise ServerFailed(
-                    f"Kafka broker {broker_id} cannot come back on its ports: somebody took them"
-                )
-            time.sleep(0.1)
-        broker.process.start()
+        """Stop a broker if it runs and start it again, on the same ports and data."""
+        self.stop(broker_id)
+        self.start_again(broker_id)
+
+    def start_again(self, *broker_ids: int) -> None:
+        """Start brokers that were stopped or killed, together: with a majority of them down none
+        would become ready alone. Same ports, same data."""
+        for broker_id in broker_ids:
+            broker = self._started()[broker_id]
+            _wait_for_ports(broker)
+            broker.process.start()
         self.wait_ready()
 
     def wait_ready(self, timeout: float = _START_TIMEOUT) -> None:
@@ -478,6 +477,18 @@ def start_kafka(
                 "Falling back to the embedded Kafka: %s", error
             )
     return EmbeddedKafka(brokers, reason=reason).start()
+
+
+def _wait_for_ports(broker: _Broker) -> None:
+    """Wait until the ports of a broker that ended are free again."""
+    deadline = time.monotonic() + _STOP_TIMEOUT
+    ports = (broker.client_port, broker.internal_port, broker.controller_port)
+    while not all(map(port_is_free, ports)):
+        if time.monotonic() > deadline:
+            raise ServerFailed(
+                f"Kafka broker {broker.number} cannot come back: somebody took one of its ports"
+            )
+        time.sleep(0.1)
 
 
 def _kept_cluster_id(data: Path) -> str:
