@@ -42,9 +42,9 @@ class JobShard(Contract):
     resumed_at: str | None = None
     """When a replay gave the job new patience; the deadline then counts from here."""
     last_status: Code | None = None
+    """The service's last word that mattered (its status or error code)."""
     failure: Code | None = None
-    submitted_sha256: Sha256 | None = None
-    submitted_bytes: int | None = None
+    """The reason (`schemas.reasons`) with which this shard ended FAILED or TIMED_OUT."""
 
 
 class JobRecord(Contract):

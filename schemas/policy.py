@@ -21,6 +21,8 @@ class Limits(Contract):
     """Bounds on what is accepted and produced. Bytes, pages, pixels, counts."""
 
     max_document_bytes: int = Field(200 * MIB, gt=0)
+    max_source_bytes: int = Field(1024 * MIB, gt=0)
+    """Of a source that only a page range is taken from."""
     max_pages: int = Field(2000, gt=0)
     max_documents_per_event: int = Field(500, gt=0)
     max_segments_per_document: int = Field(500, gt=0)

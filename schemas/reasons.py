@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    def __new__(cls, code: str, meaning: str) -> Reason:
+    def __new__(cls, code: str, meaning: str = "") -> Reason:
         member = str.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning
@@ -122,3 +122,38 @@ class Reason(StrEnum):
 
 RESUMABLE = frozenset({Reason.DEADLINE, Reason.ATTEMPTS_EXHAUSTED, Reason.SUBMIT_UNCERTAIN})
 """Reasons whose job record lets `bundles replay` go on with the remote job."""
+
+
+FROM_THE_SERVICE = frozenset(
+    {
+        Reason.PROVIDER_REFUSED,
+        Reason.PROVIDER_FAILED,
+        Reason.PROVIDER_UNSAFE,
+        Reason.PROVIDER_INCOMPLETE,
+        Reason.ATTEMPTS_EXHAUSTED,
+        Reason.JOB_FORGOTTEN,
+        Reason.SUBMIT_UNCERTAIN,
+        Reason.IMAGE_NOT_AN_IMAGE,
+        Reason.IMAGE_TYPE_NOT_ALLOWED,
+        Reason.SOURCE_MISSING,
+        Reason.SOURCE_DENIED,
+        Reason.INTERNAL_ERROR,
+    }
+)
+"""Reasons that, when they hit everything, are not the documents' fault: they count towards a
+dead-letter storm and are held back during one."""
+
+RETRIABLE_AFTER_STORM = frozenset(
+    {
+        Reason.PROVIDER_REFUSED,
+        Reason.ATTEMPTS_EXHAUSTED,
+        Reason.SUBMIT_UNCERTAIN,
+        Reason.IMAGE_NOT_AN_IMAGE,
+        Reason.IMAGE_TYPE_NOT_ALLOWED,
+        Reason.PROVIDER_INCOMPLETE,
+        Reason.SOURCE_MISSING,
+        Reason.SOURCE_DENIED,
+        Reason.INTERNAL_ERROR,
+    }
+)
+"""Of those, what costs no further job to try once more when the storm is over."""

@@ -24,6 +24,8 @@ DLQ_VERSION = "x-dlq-version"
 DLQ_ID = "x-dlq-id"
 DLQ_REASON = "x-dlq-reason"
 DLQ_STAGE = "x-dlq-stage"
+DLQ_CODE = "x-dlq-code"
+"""A bounded word that says more than the reason, e.g. the service's error code."""
 DLQ_ATTEMPTS = "x-dlq-attempts"
 DLQ_TOPIC = "x-dlq-original-topic"
 DLQ_PARTITION = "x-dlq-original-partition"
@@ -47,6 +49,8 @@ REPLAY_DOCUMENT_ID = "x-replay-document-id"
 
 MAX_HEADER_BYTES = 1024
 """A received header longer than this is not carried over to a dead letter."""
+
+MAX_CARRIED_HEADERS = 64
 
 
 class TopicSettings(Contract):

@@ -119,20 +119,22 @@ def _failed(
             _count_breaker(services, scope, dependency, classified)
             services.metrics.retries.labels(dependency.name, verdict).inc()
             if not dependency.breaker.is_open:
-                yield from _pause(services, scope, dependency, 1, retries)
+                yield from pause(services, scope, dependency, 1, retries)
             return attempts
     attempts += 1
     scope.failed_attempt(code, attempts)
     _count_breaker(services, scope, dependency, classified)
-    allowed = retries.max_attempts_per_call
-    if dependency.breaker.is_open:
-        allowed += ATTEMPTS_WHILE_OPEN
-    if attempts >= allowed:
+    if attempts >= attempts_allowed(dependency, retries):
         services.metrics.attempts_exhausted.labels(dependency.name).inc()
         raise DocumentFailed(Reason.ATTEMPTS_EXHAUSTED, scope.stage_name, code)
     services.metrics.retries.labels(dependency.name, verdict).inc()
-    yield from _pause(services, scope, dependency, attempts, retries)
+    yield from pause(services, scope, dependency, attempts, retries)
     return attempts
+
+
+def attempts_allowed(dependency: Dependency, retries: Retries) -> int:
+    more = ATTEMPTS_WHILE_OPEN if dependency.breaker.is_open else 0
+    return retries.max_attempts_per_call + more
 
 
 def _count_breaker(
@@ -146,9 +148,10 @@ def _count_breaker(
         scope.note("breaker_opened", code=classified.code)
 
 
-def _pause(
+def pause(
     services: Services, scope: Scope, dependency: Dependency, attempt: int, retries: Retries
 ) -> Task:
+    """Task: backs off before attempt ``attempt + 1``, within the dependency's retry budget."""
     wait = backoff_s(
         attempt,
         first_s=retries.backoff_first_s,

@@ -8,27 +8,36 @@ from schemas.policy import Polling
 
 
 class PollSchedule(Protocol):
-    def next_delay(self, elapsed_s: float, polls: int, hint_s: float | None) -> float:
+    """One per provider: it may learn from every job."""
+
+    def next_delay(
+        self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
+    ) -> float:
         """Seconds until the next poll. ``elapsed_s`` since the service accepted the job, ``polls``
         made so far (0: the delay before the first), ``hint_s`` what the last answer asked for."""
         ...
 
+    def learn(self, run_s: float, pages: int) -> None:
+        """A job of ``pages`` pages took ``run_s`` seconds at the service."""
+        ...
+
 
 class Doubling:
-    """First delay, multiplied each time, up to a ceiling. A hint is a floor, never a shortcut
-    below the policy's own floor, and is clamped to the ceiling of the policy's deadline."""
+    """First delay, multiplied each time, up to a ceiling."""
 
-    def __init__(self, policy: Polling) -> None:
-        self._policy = policy
+    def next_delay(
+        self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
+    ) -> float:
+        delay = policy.first_delay_s * policy.multiplier ** min(polls, 60)
+        return clamp_delay(min(policy.ceiling_s, delay), elapsed_s, hint_s, policy)
 
-    def next_delay(self, elapsed_s: float, polls: int, hint_s: float | None) -> float:
-        p = self._policy
-        delay = min(p.ceiling_s, p.first_delay_s * p.multiplier ** min(polls, 60))
-        return clamp_delay(delay, elapsed_s, hint_s, p)
+    def learn(self, run_s: float, pages: int) -> None:
+        """Nothing to learn."""
 
 
 def clamp_delay(delay: float, elapsed_s: float, hint_s: float | None, policy: Polling) -> float:
-    """Honours the hint, then keeps within [floor, what is left until the deadline]."""
+    """Honours the hint as a lower bound, then keeps within [floor, what is left until the
+    deadline]: however far a hint reaches, the job is asked about once more at its deadline."""
     if hint_s is not None and policy.honour_hints:
         delay = max(delay, hint_s)
     left = policy.deadline_s - elapsed_s

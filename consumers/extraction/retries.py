@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 
-from consumers.extraction.documents.errors import DocumentRejected
-from consumers.extraction.sandbox.errors import SandboxError
+from consumers.extraction.documents.model import DocumentRejected
+from consumers.extraction.sandbox.errors import SandboxClosed, SandboxError, SandboxUnavailable
 from consumers.providers.errors import (
     DocumentRefused,
     NotAuthorized,
@@ -32,6 +32,7 @@ from consumers.providers.errors import (
 from schemas.reasons import Reason
 from sinks.objectstore.errors import (
     AccessDenied,
+    BucketNotFound,
     ChecksumMismatch,
     ObjectNotFound,
     ObjectTooLarge,
@@ -76,6 +77,8 @@ def classify(error: Exception) -> Classified:
         return Classified(Verdict.DOCUMENT, error.reason, Reason(error.reason))
     if isinstance(error, SandboxError):
         return Classified(Verdict.DOCUMENT, error.reason, Reason(error.reason))
+    if isinstance(error, SandboxUnavailable | SandboxClosed):
+        return Classified(Verdict.SYSTEMIC, type(error).__name__, decisive=True)
     if isinstance(error, OSError):
         return Classified(Verdict.SYSTEMIC, f"os_error_{error.errno}", decisive=True)
     return Classified(Verdict.BUG, type(error).__name__[:64], Reason.INTERNAL_ERROR)
@@ -99,6 +102,8 @@ def _provider(error: ProviderError) -> Classified:
 def _store(error: StoreError) -> Classified:
     code = type(error).__name__
     if isinstance(error, ObjectNotFound):
+        return Classified(Verdict.DOCUMENT, code, Reason.SOURCE_MISSING)
+    if isinstance(error, BucketNotFound) and error.kind == "document":
         return Classified(Verdict.DOCUMENT, code, Reason.SOURCE_MISSING)
     if isinstance(error, ObjectTooLarge):
         return Classified(Verdict.DOCUMENT, code, Reason.TOO_LARGE)

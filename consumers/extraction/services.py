@@ -72,6 +72,8 @@ class Services:
     manifests: ManifestStore
     images: ImageStore
     sandbox: Sandbox
+    parser: Dependency
+    """The sandbox as something that can be unavailable as a whole."""
     workspace: Workspace
     documents: Limiter
     """Documents that hold local files: bounds temporary disk and memory."""

@@ -1,0 +1,248 @@
+"""One document from event to result, as one linear task. Start reading here.
+
+    known already? ─► fetch ─► validate ─► job record ─► jobs (submit, poll) ─► images, manifest
+    ─► result ─► clean up
+
+Whatever was done before (by this worker, by another, before a crash) is found again through the job
+record and the manifest, and not done a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from consumers.extraction.calls import call
+from consumers.extraction.jobs import Job, run_job
+from consumers.extraction.local_document import Local, LocalDocument
+from consumers.extraction.persist import Finished, persist
+from consumers.extraction.publishing import publish_document_result
+from consumers.extraction.record_keeper import (
+    RecordChanged,
+    RecordKeeper,
+    find_record,
+    open_record,
+)
+from consumers.extraction.scope import Scope
+from consumers.extraction.services import ProviderService, Services
+from consumers.extraction.shards import plan_shards
+from consumers.extraction.timestamps import rfc3339
+from consumers.runtime.effects import Perform, SafePoint, Task, Together
+from schemas.events import BundleEvent, Document
+from schemas.identity import extraction_id, manifest_key, shard_key
+from schemas.job_record import JobPhase, JobRecord, JobShard
+from schemas.manifest import ManifestSegment
+from schemas.policy import Policy
+from schemas.results import DocumentOutcome
+
+
+def process_document(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    event: BundleEvent,
+    document: Document,
+    *,
+    replays: int = 0,
+    revive: bool = False,
+) -> Task:
+    """Task: the `DocumentOutcome` of an extracted document, its result acknowledged.
+
+    ``replays`` is how often the event was replayed: a first time more than the record knows of
+    revives what had failed or timed out, and so does ``revive``.
+
+    :raises DocumentFailed: the document ends as a dead letter.
+    """
+    provider = services.providers[policy.provider]
+    local = LocalDocument(services, scope, policy, event.bundle_id, document)
+    try:
+        keeper = yield from _known(services, scope, policy, event, document)
+        if keeper is None:
+            keeper = yield from _open(services, scope, policy, event, document, local, provider)
+        local.expect(keeper.record.submitted_sha256)
+        write = (
+            None if keeper.opened_here(0) else (yield from _find(services, scope, policy, keeper))
+        )
+        if write is None:
+            if revive or replays > keeper.record.replays:
+                yield from _revive(keeper, replays)
+            finished = yield from _run_jobs(services, scope, policy, provider, keeper, local)
+            local.drop()
+            write = yield from persist(services, scope, policy, finished)
+        else:
+            scope.note("manifest_found", stage="accept", images=len(write.manifest.images))
+        local.drop()
+        yield from publish_document_result(services, scope, write)
+        yield from _clean_up(services, scope, policy, provider, keeper)
+    finally:
+        local.drop()
+    return DocumentOutcome(
+        document_id=document.document_id,
+        status="extracted",
+        extraction_id=keeper.record.extraction_id,
+        images=len(write.manifest.images),
+        manifest_key=keeper.record.manifest_key,
+    )
+
+
+# -- what is known already ---------------------------------------------------------------------
+
+
+def _known(
+    services: Services, scope: Scope, policy: Policy, event: BundleEvent, document: Document
+) -> Task:
+    """Task: the keeper of a record that exists, found without fetching anything, or None."""
+    checksums = [segment.source.sha256 for segment in document.segments]
+    if not all(checksums):
+        return None
+    _identify(scope, policy, event, document, [c for c in checksums if c])
+    assert scope.extraction_id is not None
+    return (yield from find_record(services, scope, policy.retries, scope.extraction_id))
+
+
+def _identify(
+    scope: Scope,
+    policy: Policy,
+    event: BundleEvent,
+    document: Document,
+    checksums: Sequence[str],
+) -> str:
+    identity = [(c, s.pages) for c, s in zip(checksums, document.segments, strict=True)]
+    identifier = extraction_id(event.bundle_id, document.document_id, identity, policy.version)
+    if scope.extraction_id is None:
+        scope.extraction_id = identifier
+        scope.note("accepted", stage="accept", wait_s=scope.timeline.seconds["queue"])
+    return identifier
+
+
+def _find(services: Services, scope: Scope, policy: Policy, keeper: RecordKeeper) -> Task:
+    """Task: the manifest that stands already, as a `ManifestWrite`, or None."""
+    with scope.timeline.during("storage"):
+        return (
+            yield from call(
+                services,
+                scope,
+                services.output,
+                "manifest_find",
+                lambda: services.manifests.find(keeper.record.manifest_key),
+                retries=policy.retries,
+            )
+        )
+
+
+def _open(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    event: BundleEvent,
+    document: Document,
+    local: LocalDocument,
+    provider: ProviderService,
+) -> Task:
+    """Task: the keeper of the record, created by us or, in a race, by somebody else."""
+    sources = yield from local.sources()
+    identifier = _identify(scope, policy, event, document, [s.sha256 for s in sources])
+    here: Local = yield from local.ensure()
+    services.metrics.document_bytes.observe(here.bytes)
+    now = rfc3339(services.clock.time())
+    shards = plan_shards(here.pages, here.bytes, policy.sharding, provider.provider.abilities)
+    record = JobRecord(
+        extraction_id=identifier,
+        bundle_id=event.bundle_id,
+        parent_bundle_id=event.parent_bundle_id,
+        operation=event.operation,
+        document_id=document.document_id,
+        policy_version=policy.version,
+        provider=policy.provider,
+        segments=tuple(
+            ManifestSegment(
+                bucket=segment.source.bucket or services.input_bucket,
+                key=segment.source.key,
+                sha256=source.sha256,
+                bytes=source.bytes,
+                first_page=segment.pages.first if segment.pages else None,
+                last_page=segment.pages.last if segment.pages else None,
+            )
+            for segment, source in zip(document.segments, sources, strict=True)
+        ),
+        submitted_sha256=here.sha256,
+        submitted_bytes=here.bytes,
+        pages=here.pages,
+        page_map=here.page_runs,
+        parser=here.parser,
+        created_at=now,
+        updated_at=now,
+        owner=services.worker_id,
+        shards=tuple(
+            JobShard(
+                first_page=first,
+                last_page=last,
+                job_key=identifier if len(shards) == 1 else shard_key(identifier, first, last),
+                submits=1,
+            )
+            for first, last in shards
+        ),
+        manifest_key=manifest_key(
+            event.bundle_id, document.document_id, here.sha256, policy.version
+        ),
+    )
+    yield SafePoint()
+    return (yield from open_record(services, scope, policy.retries, record))
+
+
+# -- jobs --------------------------------------------------------------------------------------
+
+
+def _revive(keeper: RecordKeeper, replays: int) -> Task:
+    while True:
+        try:
+            yield from keeper.revive(max(replays, keeper.record.replays))
+            return
+        except RecordChanged:
+            if replays <= keeper.record.replays:
+                return  # another worker with the same replay did it
+
+
+def _run_jobs(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    provider: ProviderService,
+    keeper: RecordKeeper,
+    local: LocalDocument,
+) -> Task:
+    """Task: one `Finished` per shard, in page order."""
+    jobs = [
+        Job(services, scope, policy, provider, keeper, index, local)
+        for index in range(len(keeper.record.shards))
+    ]
+    if len(jobs) == 1:
+        return [Finished(jobs[0], (yield from run_job(jobs[0])))]
+    outcomes = yield Together([run_job(job) for job in jobs])
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [Finished(job, outcome.value) for job, outcome in zip(jobs, outcomes, strict=True)]
+
+
+def _clean_up(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    provider: ProviderService,
+    keeper: RecordKeeper,
+) -> Task:
+    """Asks the service to forget what is durable here. Failing to is counted, never an error: the
+    service's own retention ends what is left."""
+    if not (policy.forget_after_manifest and provider.provider.abilities.forgets):
+        return
+    with scope.stage("clean_up"):
+        for shard in keeper.record.shards:
+            job_id = shard.job_id
+            if shard.phase is not JobPhase.SUBMITTED or job_id is None:
+                continue
+            try:
+                yield Perform(provider.calls.pool, partial(provider.provider.forget, job_id))
+            except Exception as error:
+                services.metrics.forget_failures.labels(provider.provider.name).inc()
+                scope.note("forget_failed", job_id=job_id, code=classify(error).code)

@@ -1,0 +1,269 @@
+"""The private local copy of a document: fetched, assembled and inspected when it is needed, and
+gone as soon as it is not. A job that only waits holds no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from consumers.extraction.calls import call
+from consumers.extraction.documents.model import (
+    Assembled,
+    AssemblyLimits,
+    AssemblyPart,
+    Inspection,
+    InspectionLimits,
+)
+from consumers.extraction.scope import DocumentFailed, Scope
+from consumers.extraction.services import Services
+from consumers.extraction.workspace import DocumentDirectory
+from consumers.providers.protocol import Document as SubmittedDocument
+from consumers.runtime.effects import Acquire, SafePoint, Task, Together
+from consumers.runtime.limiter import Permit
+from schemas.events import Document, Segment
+from schemas.policy import Policy
+from schemas.reasons import Reason
+from sinks.objectstore import Download
+
+PageRun = tuple[int, int, int]
+"""(segment (1-based), first page in its source, number of pages)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedSource:
+    path: Path
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What is known of the document while its file is here."""
+
+    path: Path
+    sources: tuple[FetchedSource, ...]
+    """One per segment."""
+    sha256: str
+    bytes: int
+    pages: int
+    page_runs: tuple[PageRun, ...]
+    parser: str
+
+
+class LocalDocument:
+    """Holds one place of the worker's local capacity while a file is here."""
+
+    def __init__(
+        self, services: Services, scope: Scope, policy: Policy, bundle_id: str, document: Document
+    ) -> None:
+        self._services = services
+        self._scope = scope
+        self._policy = policy
+        self._bundle_id = bundle_id
+        self._document = document
+        self._permit: Permit | None = None
+        self._directory: DocumentDirectory | None = None
+        self._sources: tuple[FetchedSource, ...] | None = None
+        self._local: Local | None = None
+        self._expected_sha256: str | None = None
+
+    def expect(self, sha256: str) -> None:
+        """What the job record says was submitted: a later copy must be the same bytes."""
+        self._expected_sha256 = sha256
+
+    def sources(self) -> Task:
+        """Task: the fetched sources (tuple[FetchedSource, ...]), one per segment."""
+        if self._sources is None:
+            self._permit = yield Acquire(self._services.documents, self._bundle_id)
+            yield SafePoint()
+            self._directory = self._services.workspace.document_dir()
+            with self._scope.stage("fetch"):
+                self._sources = yield from self._fetch()
+        return self._sources
+
+    def ensure(self) -> Task:
+        """Task: the inspected `Local`, made now if it is not here."""
+        if self._local is None:
+            sources: tuple[FetchedSource, ...] = yield from self.sources()
+            yield SafePoint()
+            with self._scope.stage("validate"):
+                self._local = yield from self._inspect(sources)
+            self._scope.note(
+                "validated", stage="validate", bytes=self._local.bytes, pages=self._local.pages
+            )
+        return self._local
+
+    def part(self, first_page: int, last_page: int) -> Task:
+        """Task: a `SubmittedDocument` of these pages. The caller deletes it with `discard`."""
+        local: Local = yield from self.ensure()
+        if (first_page, last_page) == (1, local.pages):
+            return SubmittedDocument(local.path, local.sha256, local.bytes, local.pages)
+        assert self._directory is not None
+        path = self._directory.path(f"pages-{first_page}-{last_page}.pdf")
+        part = AssemblyPart(local.path, first_page, last_page)
+        with self._scope.stage("validate"):
+            made: Assembled = yield from self._sandboxed(
+                partial(self._services.sandbox.assemble, [part], path, self._assembly_limits())
+            )
+        return SubmittedDocument(path, made.sha256, made.bytes, made.pages)
+
+    def discard(self, submitted: SubmittedDocument) -> None:
+        if self._local is not None and submitted.path != self._local.path:
+            submitted.path.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """The files go; `ensure` can bring them back. Safe to call twice."""
+        self._local = self._sources = None
+        directory, self._directory = self._directory, None
+        permit, self._permit = self._permit, None
+        try:
+            if directory is not None:
+                directory.close()
+        finally:
+            if permit is not None:
+                permit.release()
+
+    # -- fetch -------------------------------------------------------------------------------
+
+    def _fetch(self) -> Task:
+        segments = self._document.segments
+        distinct: dict[tuple[str, str], Segment] = {}
+        for segment in segments:
+            distinct.setdefault(self._place(segment), segment)
+        if len(distinct) == 1:
+            (place, segment), *_ = distinct.items()
+            fetched = {place: (yield from self._fetch_one(segment, 0))}
+        else:
+            tasks = [self._fetch_one(s, i) for i, s in enumerate(distinct.values())]
+            outcomes = yield Together(tasks)
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    raise outcome.error
+            fetched = {p: o.value for p, o in zip(distinct, outcomes, strict=True)}
+        return tuple(fetched[self._place(segment)] for segment in segments)
+
+    def _place(self, segment: Segment) -> tuple[str, str]:
+        return (segment.source.bucket or self._services.input_bucket, segment.source.key)
+
+    def _fetch_one(self, segment: Segment, number: int) -> Task:
+        services, source = self._services, segment.source
+        bucket, key = self._place(segment)
+        if bucket not in services.readable_buckets:
+            raise DocumentFailed(Reason.BUCKET_NOT_ALLOWED, "fetch")
+        limits = self._policy.limits
+        bound = limits.max_document_bytes if self._document.is_whole else limits.max_source_bytes
+        if source.bytes is not None and source.bytes > bound:
+            raise DocumentFailed(Reason.TOO_LARGE, "fetch")
+        assert self._directory is not None
+        path = self._directory.path(f"source-{number}.pdf")
+        download: Download = yield from call(
+            services,
+            self._scope,
+            services.input,
+            "download",
+            partial(
+                services.sources.download,
+                bucket,
+                key,
+                path,
+                max_bytes=bound,
+                expected_sha256=source.sha256,
+            ),
+            retries=self._policy.retries,
+        )
+        if source.bytes is not None and source.bytes != download.size:
+            raise DocumentFailed(Reason.SIZE_MISMATCH, "fetch")
+        services.metrics.bytes.labels("fetched").inc(download.size)
+        self._scope.note("fetched", stage="fetch", bytes=download.size)
+        return FetchedSource(path, download.sha256, download.size)
+
+    # -- assemble and validate ---------------------------------------------------------------
+
+    def _inspect(self, sources: Sequence[FetchedSource]) -> Task:
+        services, limits = self._services, self._policy.limits
+        segments = self._document.segments
+        inspection_limits = InspectionLimits(
+            max_bytes=limits.max_document_bytes,
+            max_pages=limits.max_pages,
+            accept_header_offset=limits.accept_header_offset,
+        )
+        path, page_map = sources[0].path, None
+        # A document with a password is cut out of its encryption: the service has no password.
+        if not self._document.is_whole or segments[0].password_secret is not None:
+            assert self._directory is not None
+            path = self._directory.path("document.pdf")
+            parts = [
+                AssemblyPart(
+                    source.path,
+                    segment.pages.first if segment.pages else None,
+                    segment.pages.last if segment.pages else None,
+                    self._password(segment),
+                )
+                for source, segment in zip(sources, segments, strict=True)
+            ]
+            assembled: Assembled = yield from self._sandboxed(
+                partial(services.sandbox.assemble, parts, path, self._assembly_limits())
+            )
+            page_map = assembled.page_map
+        inspection: Inspection = yield from self._sandboxed(
+            partial(services.sandbox.inspect, path, inspection_limits)
+        )
+        if self._expected_sha256 not in (None, inspection.sha256):
+            # The source changed under its key, or another version cut it: not the same document.
+            raise DocumentFailed(Reason.CHECKSUM_MISMATCH, "validate")
+        return Local(
+            path=path,
+            sources=tuple(sources),
+            sha256=inspection.sha256,
+            bytes=inspection.bytes,
+            pages=inspection.pages,
+            page_runs=runs_of(page_map) if page_map else ((1, 1, inspection.pages),),
+            parser=inspection.engine,
+        )
+
+    def _assembly_limits(self) -> AssemblyLimits:
+        limits = self._policy.limits
+        return AssemblyLimits(max_bytes=limits.max_document_bytes, max_pages=limits.max_pages)
+
+    def _password(self, segment: Segment) -> str | None:
+        if segment.password_secret is None:
+            return None
+        try:
+            return self._services.secrets[segment.password_secret]
+        except KeyError:
+            raise DocumentFailed(Reason.SECRET_UNKNOWN, "validate") from None
+
+    def _sandboxed(self, fn: Callable[[], object]) -> Task:
+        services, retries = self._services, self._policy.retries
+        return (
+            yield from call(services, self._scope, services.parser, "parse", fn, retries=retries)
+        )
+
+
+def runs_of(page_map: Sequence[tuple[int, int]]) -> tuple[PageRun, ...]:
+    """Pages as runs: ``page_map`` has (0-based segment, 1-based source page) per page."""
+    runs: list[PageRun] = []
+    for segment, page in page_map:
+        if runs:
+            number, first, count = runs[-1]
+            if number == segment + 1 and page == first + count:
+                runs[-1] = (number, first, count + 1)
+                continue
+        runs.append((segment + 1, page, 1))
+    return tuple(runs)
+
+
+def source_page(page_runs: Sequence[PageRun], page: int) -> tuple[int, int]:
+    """(segment (1-based), page in its source) of a page of the document.
+
+    :raises ValueError: the document has no such page.
+    """
+    before = 0
+    for segment, first, count in page_runs:
+        if page <= before + count:
+            return segment, first + page - before - 1
+        before += count
+    raise ValueError("page outside of the document")

@@ -1,0 +1,342 @@
+"""Images of finished jobs: fetched, proven to be images, named, stored; then the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from consumers.extraction.calls import call
+from consumers.extraction.jobs import Job
+from consumers.extraction.local_document import source_page
+from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedImage
+from consumers.extraction.scope import DocumentFailed, Scope
+from consumers.extraction.services import Dependency, Services
+from consumers.extraction.timestamps import parse_rfc3339, rfc3339
+from consumers.extraction.workspace import DocumentDirectory
+from consumers.providers.errors import ImageExpired, JobNotFound
+from consumers.providers.protocol import FetchedImage, JobState, JobStatus, RemoteImage
+from consumers.runtime.effects import Task, Together
+from schemas.identity import idempotency_key, image_name
+from schemas.job_record import JobRecord
+from schemas.manifest import Manifest, ManifestImage, ManifestJob
+from schemas.policy import Policy
+from schemas.reasons import Reason
+from sinks.manifests import ManifestWrite
+
+BATCH = 16
+"""Images of one document that are local at the same time: bounds disk, and is one sandbox call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A succeeded job: its status may be replaced by a fresh one when its image URLs expire."""
+
+    job: Job
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class NamedImage:
+    """An image of the document with the name that we give it; ``page`` is of the document."""
+
+    name: str
+    page: int
+    finished: Finished
+    remote: RemoteImage
+
+
+def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence[Finished]) -> Task:
+    """Task: the `ManifestWrite` of the document. Images are durable before the manifest is.
+
+    :raises DocumentFailed: pages are missing, or an image is not what it should be.
+    """
+    record = finished[0].job.keeper.record
+    with scope.stage("persist", cause="storage"):
+        named = yield from _list_images(services, scope, policy, finished)
+        images: list[ManifestImage] = []
+        directory = services.workspace.document_dir()
+        try:
+            for start in range(0, len(named), BATCH):
+                batch = named[start : start + BATCH]
+                images += yield from _store_batch(services, scope, policy, batch, directory)
+        finally:
+            directory.close()
+        manifest = build_manifest(record, finished, images)
+        write: ManifestWrite = yield from _call(
+            services,
+            scope,
+            policy,
+            services.output,
+            "manifest_write",
+            partial(services.manifests.write, manifest),
+        )
+        services.metrics.conditional_writes.labels("manifest", write.outcome).inc()
+        scope.note(
+            "manifest_written",
+            code=write.outcome,
+            images=len(write.manifest.images),
+            pages=write.manifest.pages,
+        )
+    return write
+
+
+def build_manifest(
+    record: JobRecord, finished: Sequence[Finished], images: Sequence[ManifestImage]
+) -> Manifest:
+    """Pure; every varying value comes from the record or from the service's own record."""
+    jobs, ends = [], []
+    for item, shard in zip(finished, record.shards, strict=True):
+        assert shard.job_id is not None
+        assert shard.accepted_at is not None
+        ends.append(_moment(item.status.finished_at) or shard.accepted_at)
+        jobs.append(
+            ManifestJob(
+                job_id=shard.job_id,
+                idempotency_key=idempotency_key(shard.job_key, shard.generation),
+                first_page=shard.first_page,
+                last_page=shard.last_page,
+                submits=shard.submits,
+                accepted_at=shard.accepted_at,
+            )
+        )
+    return Manifest(
+        extraction_id=record.extraction_id,
+        bundle_id=record.bundle_id,
+        parent_bundle_id=record.parent_bundle_id,
+        operation=record.operation,
+        document_id=record.document_id,
+        segments=record.segments,
+        submitted_sha256=record.submitted_sha256,
+        submitted_bytes=record.submitted_bytes,
+        pages=record.pages,
+        policy_version=record.policy_version,
+        provider=record.provider,
+        jobs=tuple(jobs),
+        submits=sum(job.submits for job in jobs),
+        extracted_at=max(ends),
+        images=tuple(images),
+        parser=record.parser,
+    )
+
+
+def _moment(text: str | None) -> str | None:
+    seconds = parse_rfc3339(text) if text else None
+    return None if seconds is None else rfc3339(seconds)
+
+
+# -- listing and naming ------------------------------------------------------------------------
+
+
+def _list_images(
+    services: Services, scope: Scope, policy: Policy, finished: Sequence[Finished]
+) -> Task:
+    listed: list[tuple[int, int, Finished, RemoteImage]] = []
+    for item in finished:
+        job, shard = item.job, item.job.shard
+        pages = shard.last_page - shard.first_page + 1
+        if item.status.pages is not None and item.status.pages != pages:
+            raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_count")
+        remote: Sequence[RemoteImage] = item.status.images
+        if not item.status.images_listed:
+            remote = yield from _images_of(services, scope, policy, item)
+        for image in remote:
+            if not 1 <= image.page <= pages:
+                raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_outside")
+            listed.append((image.page + shard.first_page - 1, image.order, item, image))
+        if len(listed) > policy.limits.max_images:
+            raise DocumentFailed(Reason.TOO_MANY_IMAGES, "persist")
+        assert job.shard.job_id is not None
+    return name_images(listed)
+
+
+def name_images(listed: Sequence[tuple[int, int, Finished, RemoteImage]]) -> list[NamedImage]:
+    """Our own names in a stable order, whatever order or names the service gave."""
+    named = []
+    ordered = sorted(listed, key=lambda entry: entry[:2])
+    for page, entries in groupby(ordered, key=lambda entry: entry[0]):
+        for index, (_, _, item, image) in enumerate(entries, start=1):
+            named.append(NamedImage(image_name(page, index), page, item, image))
+    return named
+
+
+def _images_of(services: Services, scope: Scope, policy: Policy, item: Finished) -> Task:
+    job, provider = item.job, item.job.provider.provider
+    document = None
+    if provider.abilities.images_need_document:
+        document = yield from job.local.part(job.shard.first_page, job.shard.last_page)
+    try:
+        return (
+            yield from _call(
+                services,
+                scope,
+                policy,
+                job.provider.calls,
+                "images",
+                partial(provider.images, job.shard.job_id or "", document),
+            )
+        )
+    finally:
+        if document is not None:
+            job.local.discard(document)
+
+
+# -- one batch ---------------------------------------------------------------------------------
+
+
+def _store_batch(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    batch: Sequence[NamedImage],
+    directory: DocumentDirectory,
+) -> Task:
+    fetched: list[FetchedImage] = yield from _all(
+        [_fetch(services, scope, policy, image, directory.path(image.name)) for image in batch]
+    )
+    limits = policy.limits
+    verified: list[VerifiedImage | RejectedImage] = yield from _call(
+        services,
+        scope,
+        policy,
+        services.parser,
+        "verify_images",
+        partial(
+            services.sandbox.verify_images,
+            [image.path for image in fetched],
+            ImageLimits(
+                max_bytes=limits.max_image_bytes,
+                max_pixels=limits.max_image_pixels,
+                media_types=frozenset(limits.allowed_image_types),
+            ),
+        ),
+    )
+    uploads = []
+    for image, local, checked in zip(batch, fetched, verified, strict=True):
+        if isinstance(checked, RejectedImage):
+            raise DocumentFailed(Reason(checked.reason), "persist")
+        if checked.sha256 != local.sha256:
+            raise DocumentFailed(Reason.IMAGE_NOT_AN_IMAGE, "persist", "changed_on_disk")
+        uploads.append(_upload(services, scope, policy, image, local.path, checked))
+    stored: list[ManifestImage] = yield from _all(uploads)
+    for local in fetched:
+        local.path.unlink(missing_ok=True)
+    return stored
+
+
+def _all(tasks: Sequence[Task]) -> Task:
+    """Task: the values of ``tasks``, driven at the same time; the first error is raised."""
+    if len(tasks) == 1:
+        return [(yield from tasks[0])]
+    outcomes = yield Together(tasks)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [outcome.value for outcome in outcomes]
+
+
+def _fetch(services: Services, scope: Scope, policy: Policy, image: NamedImage, path: Path) -> Task:
+    """Task: the `FetchedImage`. An expired URL is no failure: the job is read again for another."""
+    job, remote = image.finished.job, image.remote
+    provider = job.provider.provider
+    job_id = job.shard.job_id or ""
+    for refreshed in range(policy.retries.max_attempts_per_call):
+        try:
+            fetched: FetchedImage = yield from _call(
+                services,
+                scope,
+                policy,
+                job.provider.downloads,
+                "download",
+                partial(
+                    provider.fetch_image,
+                    job_id,
+                    remote,
+                    path,
+                    max_bytes=policy.limits.max_image_bytes,
+                ),
+                handles=(ImageExpired,),
+            )
+        except ImageExpired as error:
+            scope.failed_attempt(error.code, refreshed + 1, job_id=job_id)
+            remote = yield from _refreshed(services, scope, policy, image)
+            continue
+        services.metrics.bytes.labels("downloaded").inc(fetched.bytes)
+        return fetched
+    raise DocumentFailed(Reason.ATTEMPTS_EXHAUSTED, "persist", "image_expired")
+
+
+def _refreshed(services: Services, scope: Scope, policy: Policy, image: NamedImage) -> Task:
+    job = image.finished.job
+    try:
+        status: JobStatus = yield from _call(
+            services,
+            scope,
+            policy,
+            job.provider.calls,
+            "poll",
+            partial(job.provider.provider.poll, job.shard.job_id or ""),
+            handles=(JobNotFound,),
+        )
+    except JobNotFound as error:
+        raise DocumentFailed(Reason.JOB_FORGOTTEN, "persist", error.code) from None
+    images: Sequence[RemoteImage] = status.images
+    if not status.images_listed:
+        images = yield from _images_of(services, scope, policy, Finished(job, status))
+    place = (image.remote.page, image.remote.order)
+    for fresh in images:
+        if (fresh.page, fresh.order) == place:
+            return fresh
+    code = "image_gone" if status.state is JobState.SUCCEEDED else status.provider_status
+    raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", code)
+
+
+def _upload(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    image: NamedImage,
+    path: Path,
+    checked: VerifiedImage,
+) -> Task:
+    record = image.finished.job.keeper.record
+    prefix = record.manifest_key.removesuffix("/manifest.json")
+    key: str = yield from _call(
+        services,
+        scope,
+        policy,
+        services.output,
+        "image_write",
+        partial(
+            services.images.write, prefix, image.name, path, checked.sha256, checked.media_type
+        ),
+    )
+    services.metrics.bytes.labels("stored").inc(checked.bytes)
+    segment, page = source_page(record.page_map, image.page)
+    return ManifestImage(
+        name=image.name,
+        page=image.page,
+        segment=segment,
+        source_page=page,
+        key=key,
+        sha256=checked.sha256,
+        bytes=checked.bytes,
+        media_type=checked.media_type,
+        width=checked.width,
+        height=checked.height,
+    )
+
+
+def _call(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    dependency: Dependency,
+    operation: str,
+    fn: Callable[[], Any],
+    handles: tuple[type[Exception], ...] = (),
+) -> Task:
+    return call(services, scope, dependency, operation, fn, retries=policy.retries, handles=handles)

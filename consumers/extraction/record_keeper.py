@@ -1,0 +1,187 @@
+"""The job record of one extraction, kept in step with the store while its jobs run.
+
+The record in the store is the truth; what is held here is the last version that was seen. Changes
+go through `update`, one at a time, conditional on that version. When another worker changed the
+record meanwhile, `RecordChanged` is raised after reloading: the caller decides anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from consumers.extraction.calls import call
+from consumers.extraction.scope import Scope
+from consumers.extraction.services import Services
+from consumers.extraction.timestamps import rfc3339
+from consumers.runtime.effects import Acquire, Task
+from consumers.runtime.limiter import Limiter
+from schemas.job_record import JobPhase, JobRecord, JobShard
+from schemas.policy import Retries
+from sinks.objectstore import ObjectNotFound, PreconditionFailed
+
+
+class RecordChanged(Exception):
+    """Another worker wrote the record; the keeper now holds what it wrote."""
+
+
+class RecordKeeper:
+    def __init__(
+        self, services: Services, scope: Scope, retries: Retries, record: JobRecord, etag: str
+    ) -> None:
+        self.record = record
+        self._opened: set[tuple[int, int]] = set()
+        self._etag = etag
+        self._services = services
+        self._scope = scope
+        self._retries = retries
+        self._writing = Limiter(1)
+
+    def shard(self, index: int) -> JobShard:
+        return self.record.shards[index]
+
+    def opened_here(self, index: int) -> bool:
+        """This worker began the shard's present generation: nobody else can have submitted it."""
+        return (index, self.shard(index).generation) in self._opened
+
+    def opened_all(self) -> None:
+        self._opened = {(i, shard.generation) for i, shard in enumerate(self.record.shards)}
+
+    @property
+    def all_submitted(self) -> bool:
+        return all(shard.phase is not JobPhase.SUBMITTING for shard in self.record.shards)
+
+    def update(self, index: int, change: Callable[[JobShard], JobShard]) -> Task:
+        """Task: the shard as written. Runs through a drain: what was paid for gets recorded.
+
+        :raises RecordChanged: see the module.
+        """
+        permit = yield Acquire(self._writing, "record", through_drain=True)
+        try:
+            shards = list(self.record.shards)
+            before, shards[index] = shards[index], change(shards[index])
+            yield from self._write(shards=tuple(shards))
+            if shards[index].generation > before.generation:
+                self._opened.add((index, shards[index].generation))
+            return shards[index]
+        finally:
+            permit.release()
+
+    def revive(self, replays: int) -> Task:
+        """Task: a replay goes on where the record ended. A timed-out job is polled on with new
+        patience; a failed one may be followed by another job.
+
+        :raises RecordChanged: see the module.
+        """
+        now = rfc3339(self._services.clock.time())
+        shards = list(self.record.shards)
+        for index, shard in enumerate(shards):
+            if shard.phase is JobPhase.TIMED_OUT:
+                again = {"phase": JobPhase.SUBMITTED, "failure": None, "resumed_at": now}
+                shards[index] = shard.model_copy(update=again)
+            elif shard.phase is JobPhase.FAILED:
+                shards[index] = next_generation(shard)
+        before = self.record.shards
+        yield from self._write(shards=tuple(shards), replays=replays)
+        for index, shard in enumerate(shards):
+            if shard.generation > before[index].generation:
+                self._opened.add((index, shard.generation))
+
+    def reload(self) -> Task:
+        """Task: True when the record was still there."""
+        found = yield from self._store(
+            "record_load", partial(self._services.records.load, self.record.extraction_id)
+        )
+        if found is None:
+            return False
+        self.record, self._etag = found
+        return True
+
+    def _write(self, **changes: object) -> Task:
+        record = self.record.model_copy(
+            update={
+                **changes,
+                "updated_at": rfc3339(self._services.clock.time()),
+                "owner": self._services.worker_id,
+            }
+        )
+        with self._scope.timeline.during("storage"):
+            try:
+                self._etag = yield from self._store(
+                    "record_update", partial(self._services.records.update, record, self._etag)
+                )
+            except (PreconditionFailed, ObjectNotFound):
+                if not (yield from self.reload()):
+                    # Deleted under a running job (by hand): put it back rather than lose the job.
+                    yield from self._recreate(record)
+                    return
+                raise RecordChanged from None
+        self.record = record
+
+    def _recreate(self, record: JobRecord) -> Task:
+        stored, self._etag, created = yield from self._store(
+            "record_create", partial(self._services.records.create, record)
+        )
+        self.record = stored
+        if not created:
+            raise RecordChanged
+
+    def _store(self, operation: str, fn: Callable[[], object]) -> Task:
+        services = self._services
+        return (
+            yield from call(
+                services,
+                self._scope,
+                services.output,
+                operation,
+                fn,
+                retries=self._retries,
+                handles=(PreconditionFailed, ObjectNotFound),
+            )
+        )
+
+
+def next_generation(shard: JobShard) -> JobShard:
+    """A further job for the same pages, under a key of its own."""
+    return shard.model_copy(
+        update={
+            "phase": JobPhase.SUBMITTING,
+            "generation": shard.generation + 1,
+            "submits": shard.submits + 1,
+            "job_id": None,
+            "accepted_at": None,
+            "resumed_at": None,
+            "failure": None,
+        }
+    )
+
+
+def open_record(services: Services, scope: Scope, retries: Retries, record: JobRecord) -> Task:
+    """Task: the `RecordKeeper` of ``record``, created now or found as somebody else left it."""
+    with scope.timeline.during("storage"):
+        stored, etag, created = yield from call(
+            services,
+            scope,
+            services.output,
+            "record_create",
+            partial(services.records.create, record),
+            retries=retries,
+        )
+    keeper = RecordKeeper(services, scope, retries, stored, etag)
+    if created:
+        keeper.opened_all()
+    return keeper
+
+
+def find_record(services: Services, scope: Scope, retries: Retries, extraction_id: str) -> Task:
+    """Task: the `RecordKeeper` of a known extraction, or None."""
+    with scope.timeline.during("storage"):
+        found = yield from call(
+            services,
+            scope,
+            services.output,
+            "record_load",
+            partial(services.records.load, extraction_id),
+            retries=retries,
+        )
+    return None if found is None else RecordKeeper(services, scope, retries, *found)
