@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -26,6 +26,7 @@ from starlette.routing import Route
 from deploy.extractor import contract
 from deploy.extractor.contract import ApiError, JobStatus, RequestError
 from deploy.extractor.failures import place_of
+from deploy.extractor.options import SoftMasks
 from deploy.extractor.service import ExtractionService
 from deploy.extractor.store import JobRow
 from deploy.extractor.upload import Upload, receive_json, receive_multipart
@@ -156,7 +157,7 @@ class _Handlers:
                         "billing": "none",
                         "submit": f"POST {contract.SUBMIT_PATH}",
                         "options": {
-                            "soft_masks": ["composite", "separate", "ignore"],
+                            "soft_masks": list(get_args(SoftMasks)),
                             "repeat_drawings": [False, True],
                             "first_page": "integer, 1-based",
                             "last_page": "integer, inclusive",

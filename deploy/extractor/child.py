@@ -27,16 +27,13 @@ from deploy.extractor.engine.model import (
     LimitExceeded,
     UnreadableDocument,
 )
-from deploy.extractor.failures import place_of
+from deploy.extractor.failures import STORAGE_FULL, place_of
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _MAX_PROBLEMS = 100
-
-# Not the document's fault and therefore no error code of the contract: the job waits and runs again
-STORAGE_FULL = "storage_full"
 
 Engine = Callable[[Path, Path, ExtractOptions], Extraction]
 

@@ -30,7 +30,6 @@ from deploy.extractor.settings import Settings
 from deploy.extractor.store import JobStore
 
 _RESTART_PAUSE_S = 1.0
-_POSTPONE_S = 5.0
 _FIRST_GUESS_OF_A_JOB_S = 0.2
 _WEIGHT_OF_THE_NEWEST_JOB = 0.1
 
@@ -260,7 +259,7 @@ class Dispatcher:
     async def _postpone(self, job_id: str) -> None:
         """Queue the job again after a pause, without charging it the attempt."""
         while True:
-            await asyncio.sleep(_POSTPONE_S)
+            await asyncio.sleep(self._settings.postpone_s)
             with contextlib.suppress(sqlite3.Error):
                 await self.write(lambda: self._store.requeue(job_id))
                 break

@@ -1,8 +1,12 @@
-"""Where an unexpected exception came from, for logs that must not hold its text."""
+"""What worker and service both say of failures."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+# A worker's answer that is no error code of the contract, since the document is not at fault: the
+# job waits and runs again.
+STORAGE_FULL = "storage_full"
 
 
 def place_of(error: BaseException) -> str | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from deploy.extractor.contract import ApiError, RequestError
-from deploy.extractor.engine.model import SoftMasks
 
+# The engine's own names; not imported, so that the service never loads the native PDF libraries.
+SoftMasks = Literal["composite", "separate", "ignore"]
 _LAST_PAGE = 2**31 - 1
 
 

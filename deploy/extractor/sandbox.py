@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.extractor.child import STORAGE_FULL
 from deploy.extractor.contract import JobError
+from deploy.extractor.failures import STORAGE_FULL
 from deploy.extractor.settings import MIB, Settings
 from deploy.extractor.store import ImageRow
 

@@ -47,6 +47,10 @@ class Settings(BaseSettings):
         3, ge=1, description="starts of one job, counting those ended by a crash of the service"
     )
 
+    postpone_s: float = Field(
+        5.0, gt=0, description="pause before a job that found no room on the disk runs again"
+    )
+
     max_upload_bytes: int = Field(256 * MIB, ge=1024)
     max_json_bytes: int = Field(
         16 * MIB, ge=1024, description="body of a JSON submit, which is held in memory"
