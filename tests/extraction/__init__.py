@@ -1,0 +1,1 @@
+"""Measures the extraction engine on a folder of PDFs against poppler, PDFium, pikepdf and pypdf."""

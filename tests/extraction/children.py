@@ -1,0 +1,62 @@
+"""Runs a function in a child process with limits on memory and time, and tells how it ended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+MEMORY_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`seconds` is what the function took, measured in the child, without starting it.
+
+    `death` says how the child ended when it gave no answer: "timeout", or its exit code.
+    `error` is the class of an exception that the function raised.
+    """
+
+    seconds: float
+    value: Any = None
+    error: str | None = None
+    death: str | None = None
+
+
+def run(function: Callable[..., Any], *arguments: Any, seconds: float) -> Outcome:
+    """Call `function(*arguments)` in a forked child that is killed after `seconds`."""
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(sending, function, arguments, seconds))
+    started = time.perf_counter()
+    child.start()
+    sending.close()
+    try:
+        if receiving.poll(seconds):
+            answer: Outcome = receiving.recv()
+            return answer
+        return Outcome(seconds, death="timeout")
+    except EOFError:
+        child.join()
+        return Outcome(time.perf_counter() - started, death=f"exit code {child.exitcode}")
+    finally:
+        child.kill()
+        child.join()
+        receiving.close()
+
+
+def _child(
+    answer: Connection, function: Callable[..., Any], arguments: Any, seconds: float
+) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    started = time.perf_counter()
+    try:
+        value = function(*arguments)
+        answer.send(Outcome(time.perf_counter() - started, value))
+    except Exception as error:
+        answer.send(Outcome(time.perf_counter() - started, error=type(error).__name__))
