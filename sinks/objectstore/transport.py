@@ -4,11 +4,13 @@ urllib3 with minio's own signer instead of the `minio.Minio` client, for three r
 has no public way to send `If-None-Match`, hashes every body itself, and takes more CPU per call
 (figures in DESIGN.md). Both use the same pool.
 
-Nothing here logs, and no exception carries a URL: a key may be confidential.
+Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests are
+dropped: a key may be confidential.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -40,6 +42,15 @@ from sinks.objectstore.settings import S3Settings
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 Response = urllib3.BaseHTTPResponse
+
+
+def _only_errors(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
+
+
+# urllib3 logs request lines at DEBUG and, of an answer it cannot parse, the URL at WARNING. A
+# filter, unlike a level, also holds for somebody who turns everything on to find a fault.
+logging.getLogger("urllib3.connectionpool").addFilter(_only_errors)
 
 
 class Transport:
