@@ -23,6 +23,7 @@ from consumers.extraction.record_keeper import (
     find_record,
     open_record,
 )
+from consumers.extraction.retries import classify
 from consumers.extraction.scope import Scope
 from consumers.extraction.services import ProviderService, Services
 from consumers.extraction.shards import plan_shards

@@ -79,7 +79,7 @@ class LocalDocument:
         if self._sources is None:
             self._permit = yield Acquire(self._services.documents, self._bundle_id)
             yield SafePoint()
-            self._directory = self._services.workspace.document_dir()
+            self._directory = self._services.workspace.document_dir("document")
             with self._scope.stage("fetch"):
                 self._sources = yield from self._fetch()
         return self._sources
@@ -102,17 +102,16 @@ class LocalDocument:
         if (first_page, last_page) == (1, local.pages):
             return SubmittedDocument(local.path, local.sha256, local.bytes, local.pages)
         assert self._directory is not None
-        path = self._directory.path(f"pages-{first_page}-{last_page}.pdf")
+        name = f"pages-{first_page}-{last_page}.pdf"
         part = AssemblyPart(local.path, first_page, last_page)
         with self._scope.stage("validate"):
-            made: Assembled = yield from self._sandboxed(
-                partial(self._services.sandbox.assemble, [part], path, self._assembly_limits())
-            )
-        return SubmittedDocument(path, made.sha256, made.bytes, made.pages)
+            made: Assembled = yield from self._assemble([part], self._directory, name)
+        return SubmittedDocument(self._directory.file(name), made.sha256, made.bytes, made.pages)
 
     def discard(self, submitted: SubmittedDocument) -> None:
-        if self._local is not None and submitted.path != self._local.path:
-            submitted.path.unlink(missing_ok=True)
+        whole = self._local.path if self._local is not None else None
+        if self._directory is not None and submitted.path != whole:
+            self._directory.remove(submitted.path.name)
 
     def drop(self) -> None:
         """The files go; `ensure` can bring them back. Safe to call twice."""
@@ -158,27 +157,32 @@ class LocalDocument:
         if source.bytes is not None and source.bytes > bound:
             raise DocumentFailed(Reason.TOO_LARGE, "fetch")
         assert self._directory is not None
-        path = self._directory.path(f"source-{number}.pdf")
+        directory, name = self._directory, f"source-{number}.pdf"
+
+        def fetch() -> Download:
+            downloaded = services.sources.download(
+                bucket,
+                key,
+                directory.file(name),
+                max_bytes=bound,
+                expected_sha256=source.sha256,
+            )
+            directory.account(name)
+            return downloaded
+
         download: Download = yield from call(
             services,
             self._scope,
             services.input,
             "download",
-            partial(
-                services.sources.download,
-                bucket,
-                key,
-                path,
-                max_bytes=bound,
-                expected_sha256=source.sha256,
-            ),
+            fetch,
             retries=self._policy.retries,
         )
         if source.bytes is not None and source.bytes != download.size:
             raise DocumentFailed(Reason.SIZE_MISMATCH, "fetch")
         services.metrics.bytes.labels("fetched").inc(download.size)
         self._scope.note("fetched", stage="fetch", bytes=download.size)
-        return FetchedSource(path, download.sha256, download.size)
+        return FetchedSource(directory.file(name), download.sha256, download.size)
 
     # -- assemble and validate ---------------------------------------------------------------
 
@@ -194,7 +198,7 @@ class LocalDocument:
         # A document with a password is cut out of its encryption: the service has no password.
         if not self._document.is_whole or segments[0].password_secret is not None:
             assert self._directory is not None
-            path = self._directory.path("document.pdf")
+            path = self._directory.file("document.pdf")
             parts = [
                 AssemblyPart(
                     source.path,
@@ -204,9 +208,7 @@ class LocalDocument:
                 )
                 for source, segment in zip(sources, segments, strict=True)
             ]
-            assembled: Assembled = yield from self._sandboxed(
-                partial(services.sandbox.assemble, parts, path, self._assembly_limits())
-            )
+            assembled: Assembled = yield from self._assemble(parts, self._directory, "document.pdf")
             page_map = assembled.page_map
         inspection: Inspection = yield from self._sandboxed(
             partial(services.sandbox.inspect, path, inspection_limits)
@@ -223,6 +225,18 @@ class LocalDocument:
             page_runs=runs_of(page_map) if page_map else ((1, 1, inspection.pages),),
             parser=inspection.engine,
         )
+
+    def _assemble(
+        self, parts: Sequence[AssemblyPart], directory: DocumentDirectory, name: str
+    ) -> Task:
+        def assemble() -> Assembled:
+            made = self._services.sandbox.assemble(
+                parts, directory.file(name), self._assembly_limits()
+            )
+            directory.account(name)
+            return made
+
+        return self._sandboxed(assemble)
 
     def _assembly_limits(self) -> AssemblyLimits:
         limits = self._policy.limits

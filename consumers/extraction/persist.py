@@ -58,7 +58,7 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
     with scope.stage("persist", cause="storage"):
         named = yield from _list_images(services, scope, policy, finished)
         images: list[ManifestImage] = []
-        directory = services.workspace.document_dir()
+        directory = services.workspace.document_dir("images")
         try:
             for start in range(0, len(named), BATCH):
                 batch = named[start : start + BATCH]
@@ -195,7 +195,7 @@ def _store_batch(
     directory: DocumentDirectory,
 ) -> Task:
     fetched: list[FetchedImage] = yield from _all(
-        [_fetch(services, scope, policy, image, directory.path(image.name)) for image in batch]
+        [_fetch(services, scope, policy, image, directory) for image in batch]
     )
     limits = policy.limits
     verified: list[VerifiedImage | RejectedImage] = yield from _call(
@@ -223,7 +223,7 @@ def _store_batch(
         uploads.append(_upload(services, scope, policy, image, local.path, checked))
     stored: list[ManifestImage] = yield from _all(uploads)
     for local in fetched:
-        local.path.unlink(missing_ok=True)
+        directory.remove(local.path.name)
     return stored
 
 
@@ -238,11 +238,28 @@ def _all(tasks: Sequence[Task]) -> Task:
     return [outcome.value for outcome in outcomes]
 
 
-def _fetch(services: Services, scope: Scope, policy: Policy, image: NamedImage, path: Path) -> Task:
+def _fetch(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    image: NamedImage,
+    directory: DocumentDirectory,
+) -> Task:
     """Task: the `FetchedImage`. An expired URL is no failure: the job is read again for another."""
     job, remote = image.finished.job, image.remote
     provider = job.provider.provider
     job_id = job.shard.job_id or ""
+
+    def fetch() -> FetchedImage:
+        fetched = provider.fetch_image(
+            job_id,
+            remote,
+            directory.file(image.name),
+            max_bytes=policy.limits.max_image_bytes,
+        )
+        directory.account(image.name)
+        return fetched
+
     for refreshed in range(policy.retries.max_attempts_per_call):
         try:
             fetched: FetchedImage = yield from _call(
@@ -251,13 +268,7 @@ def _fetch(services: Services, scope: Scope, policy: Policy, image: NamedImage, 
                 policy,
                 job.provider.downloads,
                 "download",
-                partial(
-                    provider.fetch_image,
-                    job_id,
-                    remote,
-                    path,
-                    max_bytes=policy.limits.max_image_bytes,
-                ),
+                fetch,
                 handles=(ImageExpired,),
             )
         except ImageExpired as error:

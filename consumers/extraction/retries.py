@@ -22,6 +22,7 @@ from http import HTTPStatus
 
 from consumers.extraction.documents.model import DocumentRejected
 from consumers.extraction.sandbox.errors import SandboxClosed, SandboxError, SandboxUnavailable
+from consumers.extraction.workspace import WorkspaceFull
 from consumers.providers.errors import (
     DocumentRefused,
     NotAuthorized,
@@ -79,6 +80,8 @@ def classify(error: Exception) -> Classified:
         return Classified(Verdict.DOCUMENT, error.reason, Reason(error.reason))
     if isinstance(error, SandboxUnavailable | SandboxClosed):
         return Classified(Verdict.SYSTEMIC, type(error).__name__, decisive=True)
+    if isinstance(error, WorkspaceFull):
+        return Classified(Verdict.SYSTEMIC, "workspace_full", decisive=True)
     if isinstance(error, OSError):
         return Classified(Verdict.SYSTEMIC, f"os_error_{error.errno}", decisive=True)
     return Classified(Verdict.BUG, type(error).__name__[:64], Reason.INTERNAL_ERROR)
