@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import pikepdf
+import pypdf
 from pikepdf import Array, Dictionary, Name, Pdf
 
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
@@ -81,7 +82,25 @@ def _open(part: OpenPart, index: int) -> Pdf:
         raise DocumentRejected(
             "encrypted", {"segment": index, "password_given": int(part.password is not None)}
         ) from error
-    except Exception as error:
+    except Exception:
+        return _open_repaired(part, index)
+
+
+def _open_repaired(part: OpenPart, index: int) -> Pdf:
+    """What pypdf makes of a file that qpdf gives up on, such as one without a /Root entry."""
+    repaired = io.BytesIO()
+    try:
+        reader = pypdf.PdfReader(part.file)
+        if reader.is_encrypted and part.password is not None:
+            reader.decrypt(part.password)
+        writer = pypdf.PdfWriter()
+        for page in reader.pages:
+            writer.add_page(page)
+        writer.write(repaired)
+        return pikepdf.open(repaired)
+    except MemoryError:
+        raise
+    except Exception as error:  # pypdf raises many classes on damaged files
         raise DocumentRejected("unreadable", {"segment": index}) from error
 
 

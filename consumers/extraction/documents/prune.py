@@ -189,6 +189,14 @@ class Pruner:
         }
         return Dictionary(pruned), frozenset(unresolved)
 
+    def _prune_own_resources(self, owner: Object, used: Used, depth: int) -> Used:
+        resources = owner.get("/Resources")
+        pruned, unresolved = self._prune_resources(resources, used, depth)
+        # One that has none draws with its user's resources; an empty dictionary would stop that.
+        if resources is not None:
+            owner["/Resources"] = pruned
+        return unresolved
+
     def _visit(self, category: str, target: Object, depth: int) -> Used:
         """Prune what a resource draws itself; returns what it takes from its user's resources."""
         if depth > MAX_NESTING:
@@ -220,9 +228,7 @@ class Pruner:
             return self._unresolved[identity]
         self._unresolved[identity] = frozenset()  # a form that draws itself ends here
         used = _used_by_stream(stream)
-        stream["/Resources"], unresolved = self._prune_resources(
-            stream.get("/Resources"), used, depth
-        )
+        unresolved = self._prune_own_resources(stream, used, depth)
         self._unresolved[identity] = unresolved
         return unresolved
 
@@ -249,7 +255,7 @@ class Pruner:
         for _, glyph in glyphs.items():
             if isinstance(glyph, Stream):
                 used |= _used_by_stream(glyph)
-        font["/Resources"], unresolved = self._prune_resources(font.get("/Resources"), used, depth)
+        unresolved = self._prune_own_resources(font, used, depth)
         if identity is not None:
             self._unresolved[identity] = unresolved
         return unresolved
@@ -304,12 +310,20 @@ class Pruner:
             _keep_keys(layer, _LAYER_KEYS)
             self._layers.add(layer.objgen)
             return
-        _keep_keys(layer, frozenset({"/Type", "/OCGs", "/P"}))
-        groups = layer.get("/OCGs")
-        for group in groups if isinstance(groups, Array) else [groups]:
-            if isinstance(group, Dictionary):
-                _keep_keys(group, _LAYER_KEYS)
-                self._layers.add(group.objgen)
+        _keep_keys(layer, frozenset({"/Type", "/OCGs", "/P", "/VE"}))
+        for key in ("/OCGs", "/VE"):
+            self._note_layers_in(layer.get(key), depth=0)
+
+    def _note_layers_in(self, groups: Object | None, depth: int) -> None:
+        """A group, or an array of groups, or a visibility expression: arrays in arrays."""
+        if depth > MAX_NESTING:
+            raise UnreadableContent
+        if isinstance(groups, Dictionary):
+            _keep_keys(groups, _LAYER_KEYS)
+            self._layers.add(groups.objgen)
+        elif isinstance(groups, Array):
+            for group in groups:
+                self._note_layers_in(group, depth + 1)
 
 
 def _keep_keys(dictionary: Object, allowed: frozenset[str]) -> None:

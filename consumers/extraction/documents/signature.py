@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from typing import Any
 
 from consumers.extraction.documents.model import DocumentRejected
@@ -17,7 +16,7 @@ from consumers.extraction.documents.model import DocumentRejected
 SEARCHED_BYTES = 1024  # ISO 32000-1, implementation note 13: what readers search
 LIBMAGIC_BYTES = 2048  # more did not change one answer on 4,599 files
 
-_HEADER = re.compile(rb"%PDF-\d")
+_HEADER = b"%PDF-"  # without its version, which damaged files may lack: the engines decide
 
 # Files of these kinds may hold a PDF further on and then show different content to different
 # programs, so they are refused for what they start as. Text in front (HTTP headers, print job
@@ -63,10 +62,9 @@ def header_offset(head: bytes, *, accept_offset: bool) -> int:
     """
     if head.startswith(_CONTAINERS):
         raise DocumentRejected("foreign_container")
-    match = _HEADER.search(head[:SEARCHED_BYTES])
-    if match is None:
+    offset = head[:SEARCHED_BYTES].find(_HEADER)
+    if offset < 0:
         raise DocumentRejected("not_a_pdf", {"searched_bytes": SEARCHED_BYTES})
-    offset = match.start()
     if offset and not accept_offset:
         raise DocumentRejected("header_offset", {"header_offset": offset})
     return offset

@@ -25,7 +25,7 @@ from consumers.extraction.sandbox import channel
 from consumers.extraction.sandbox.confine import limit_cpu_seconds
 
 # Of the CPU time of an inspection, what the first engine may use before the second is asked.
-FIRST_ENGINE_SHARE = 0.5
+FIRST_ENGINE_SHARE = 0.3
 
 
 def serve(connection: socket.socket) -> None:
