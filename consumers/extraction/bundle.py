@@ -26,6 +26,7 @@ STORM_CHECK_S = 1.0
 def process_event(services: Services, origin: Origin) -> Task:
     """Task: None, once every document of the event is terminal and said so on Kafka."""
     services.metrics.events_received.inc()
+    services.storm.taken(services.clock.monotonic())
     try:
         received = parse_event(origin.value, origin.headers)
         policy = _check(services, received)

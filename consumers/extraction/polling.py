@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from schemas.policy import Polling
+from schemas.policy import Policy, Polling
 
 
 class PollSchedule(Protocol):
@@ -42,3 +43,8 @@ def clamp_delay(delay: float, elapsed_s: float, hint_s: float | None, policy: Po
         delay = max(delay, hint_s)
     left = policy.deadline_s - elapsed_s
     return max(policy.floor_s, min(delay, left)) if left > 0 else policy.floor_s
+
+
+def schedule_for(policies: Sequence[Policy]) -> PollSchedule:
+    """One schedule for a provider, shared by the policies that use it."""
+    return Doubling()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumers.extraction.journal import Journal
@@ -80,3 +80,12 @@ class Services:
     storm: DeadLetterStorm
     event_source: str = "/bundle-extractor"
     """The CloudEvents ``source`` of what is published."""
+
+    def dependencies(self) -> Iterator[Dependency]:
+        """Everything remote whose breaker pauses the intake."""
+        yield self.output
+        yield self.input
+        yield self.parser
+        for provider in self.providers.values():
+            yield provider.calls
+            yield provider.downloads

@@ -36,10 +36,10 @@ class DeadLetterStorm:
         self._bundles.clear()
 
     def admits(self, now: float) -> bool:
-        """May an event be taken in now? While the storm is on: one per interval."""
-        if not self.on:
-            return True
-        if now < self._next_probe:
-            return False
-        self._next_probe = now + self.probe_interval_s
-        return True
+        """May events be taken in now? While the storm is on: until one was, once per interval."""
+        return not self.on or now >= self._next_probe
+
+    def taken(self, now: float) -> None:
+        """An event was taken in."""
+        if self.on:
+            self._next_probe = now + self.probe_interval_s
