@@ -121,7 +121,7 @@ def retry_seconds(header: str | None, *, now: datetime | None = None) -> float |
         return None
     text = header.strip()[:64]
     try:
-        seconds = float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
+        seconds = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else None
         if seconds is None:
             at = parsedate_to_datetime(text)
             at = at if at.tzinfo else at.replace(tzinfo=UTC)

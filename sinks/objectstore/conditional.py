@@ -129,7 +129,9 @@ def _look_after_lost_answer(request: ConditionalRequest) -> Found | None:
     try:
         return request.look()
     except StoreError as unreadable:
-        raise AmbiguousWrite(request.operation, request.bucket) from unreadable
+        # Two failures in a row: an outage if the second one says so.
+        kind = "systemic" if unreadable.kind == "systemic" else None
+        raise AmbiguousWrite(request.operation, request.bucket, kind=kind) from unreadable
 
 
 def _kept_colliding(request: ConditionalRequest) -> StoreError:

@@ -138,6 +138,7 @@ class AmbiguousWrite(StoreError):
     """A conditional write whose answer was lost, and the read to find out failed too.
 
     Calling the same conditional write again is safe: it finds its own bytes, if they are there.
+    ``systemic`` where the read failed for such a reason (an outage often shows first as this).
     """
 
     outcome = "ambiguous"

@@ -261,10 +261,10 @@ def stamp(response: Response) -> tuple[str, str, datetime]:
 
 def _reason(failed: Exception) -> str:
     """Our own words only: texts of urllib3 and the system carry hosts and paths."""
-    if isinstance(failed, ConnectTimeoutError):
-        return "connecting timed out"
     if isinstance(failed, NewConnectionError):
         return "no connection"
+    if isinstance(failed, ConnectTimeoutError):
+        return "connecting timed out"
     if isinstance(failed, (ReadTimeoutError, TimeoutError)):
         return "no answer in time"
     return f"connection failed: {type(failed).__name__}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -160,11 +161,19 @@ def truth(conversation: Conversation, effect: Callable[[], Answer]) -> None:
 # ---- the server
 
 
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients hang up in the middle; that is what these tests are about."""
+
+
 class LyingS3:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Stored] = {}
         self.buckets: set[str] = set()
         self.requests: list[Request] = []
+        self.connections = 0
         self.ignores_if_none_match = False
         self.ignores_if_match = False
         self.creates_on_if_match_of_missing = False
@@ -177,8 +186,7 @@ class LyingS3:
         class Handler(Conversation):
             server_store = store
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self.port = self._server.server_address[1]
         self.endpoint_url = f"http://127.0.0.1:{self.port}"
@@ -314,6 +322,10 @@ class LyingS3:
 class Conversation(BaseHTTPRequestHandler):
     server_store: LyingS3
     protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.server_store.connections += 1
 
     def log_message(self, format: str, *args: object) -> None:
         pass
