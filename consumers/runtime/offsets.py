@@ -177,7 +177,7 @@ class OffsetLedger:
         if window < 1:
             raise ValueError(f"the window must be at least 1 offset, not {window}")
         self.window = window
-        self._limit = metadata_limit
+        self.metadata_limit = metadata_limit
         self._partitions: dict[Partition, _PartitionLedger] = {}
         self._epochs = 0
         self._generations = 0
@@ -210,7 +210,7 @@ class OffsetLedger:
         """Give the partition up. The commit, if any, is the last one and must be sent now: from
         here on every ticket of it is worthless."""
         ledger = self._partitions.pop(partition, None)
-        return ledger.commit(self._limit) if ledger is not None else None
+        return ledger.commit(self.metadata_limit) if ledger is not None else None
 
     def lost(self, partition: Partition) -> None:
         """Somebody else may own it already: forget it and commit nothing."""
@@ -248,7 +248,7 @@ class OffsetLedger:
     def due(self) -> list[Commit]:
         """What has changed since it was last given out. The caller sends it and reports back with
         `acknowledged` or `refused`."""
-        commits = (ledger.commit(self._limit) for ledger in self._partitions.values())
+        commits = (ledger.commit(self.metadata_limit) for ledger in self._partitions.values())
         return [commit for commit in commits if commit is not None]
 
     def acknowledged(self, partition: Partition, offset: int) -> None:

@@ -176,6 +176,8 @@ class Scheduler:
         self._sleeping = 0
         self._roots: dict[Hashable, set[_Run]] = {}
         self._stepping = False
+        self.waited = 0.0
+        """Seconds that `step` has spent waiting, in all."""
 
     # -- starting and ending tasks -----------------------------------------------------------
 
@@ -225,6 +227,10 @@ class Scheduler:
                 return left
             tick()
             self.step(min(0.01, remaining))
+
+    def tags(self) -> list[Hashable]:
+        """The tags that have tasks."""
+        return list(self._roots)
 
     def count(self, tag: Hashable) -> int:
         """Tasks of ``tag`` that have not ended."""
@@ -288,8 +294,10 @@ class Scheduler:
         if self._publisher is not None and self._publisher.outstanding:
             timeout = min(timeout, _PUBLISH_WAIT)
         if timeout > 0:
+            started = self.clock.monotonic()
             with contextlib.suppress(Empty):
                 self._completed(self._completions.get(timeout=timeout))
+            self.waited += self.clock.monotonic() - started
             self._gather()
 
     def _run_ready(self) -> bool:
