@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -160,7 +160,16 @@ def images_of(listed: Sequence[Any]) -> tuple[RemoteImage, ...]:
                 break
         else:
             images = [image for image, _ in on_page]
-        ordered += [replace(image, order=order) for order, image in enumerate(images)]
+        ordered += images
+    return numbered(ordered)
+
+
+def numbered(images: Iterable[RemoteImage]) -> tuple[RemoteImage, ...]:
+    """The images, which come page by page, with their place on the page as ``order``."""
+    ordered: list[RemoteImage] = []
+    for image in images:
+        follows = bool(ordered) and ordered[-1].page == image.page
+        ordered.append(replace(image, order=ordered[-1].order + 1 if follows else 0))
     return tuple(ordered)
 
 

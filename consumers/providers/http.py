@@ -76,11 +76,14 @@ class ApiClient:
         limits: Limits,
         connections: int = 32,
         ca_file: Path | None = None,
+        code_of: Callable[[Any], str | None] = error_code,
     ) -> None:
-        """``credential`` gives the header(s) that authenticate a call."""
+        """``credential`` gives the header(s) that authenticate a call; ``code_of`` finds the error
+        code in a decoded body."""
         self.base_url = base_url.rstrip("/")
         self._origin = origin_of(self.base_url)
         self._credential = credential
+        self._code_of = code_of
         self.limits = limits
         self._pool = new_pool(limits, connections=connections, ca_file=ca_file)
 
@@ -222,7 +225,7 @@ class ApiClient:
 
     def _safe_code(self, body: Any) -> str | None:
         """The answer's error code, unless it repeats our secret back to us."""
-        code = error_code(body)
+        code = self._code_of(body)
         if code and len(code) >= _SHORTEST_SECRET:
             secrets = self._credential().values()
             return None if any(code in secret or secret in code for secret in secrets) else code

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from consumers.providers import infrai, selfhosted
+from consumers.providers import azure, docling, google, google_storage, infrai, selfhosted
 from consumers.providers.credentials import CredentialMissing, TokenSource, token_source
 from consumers.providers.downloads import DownloadClient, DownloadRules
+from consumers.providers.failures import error_code
 from consumers.providers.http import ApiClient
 from consumers.providers.jobs_api import JobsApi
 from consumers.providers.protocol import Provider
+from consumers.providers.regions import RegionCutter, cut_regions
 from consumers.providers.settings import Kind, ProviderSettings
 from consumers.providers.transport import Limits, origin_of
 
@@ -37,9 +40,10 @@ def build(settings: ProviderSettings, *, environment: Mapping[str, str] | None =
         SettingsInvalid: a setting is missing or cannot work.
     """
     try:
-        return _BUILDERS[settings.kind](
-            settings, os.environ if environment is None else environment
-        )
+        if settings.kind is Kind.TEXTRACT:
+            return _textract(settings, cut_regions)
+        build_kind = _BUILDERS[settings.kind]
+        return build_kind(settings, os.environ if environment is None else environment)
     except CredentialMissing as error:
         raise SettingsInvalid(f"provider {settings.name or settings.kind}: {error}") from None
 
@@ -74,10 +78,122 @@ def _selfhosted(settings: ProviderSettings, environment: Mapping[str, str]) -> P
     )
 
 
+def _azure(settings: ProviderSettings, environment: Mapping[str, str]) -> Provider:
+    base_url = required_base_url(settings, "https://NAME.cognitiveservices.azure.com")
+    token = required_token(settings, environment, azure.TOKEN_VARIABLE)
+    by_key = settings.azure.auth == "key"
+    api = api_client(
+        settings,
+        base_url,
+        header("Ocp-Apim-Subscription-Key", token) if by_key else bearer(token),
+        code_of=azure.azure_error_code,
+        max_json_bytes=settings.azure.max_result_bytes,
+    )
+    return azure.AzureProvider(api, settings.azure, name=settings.name or "azure")
+
+
+def _google(settings: ProviderSettings, environment: Mapping[str, str]) -> Provider:
+    _require(settings, "google", ("project", "processor", "bucket"))
+    location = settings.google.location
+    token = token_source(
+        settings.token, settings.token_file, environment=environment, variable=google.TOKEN_VARIABLE
+    )
+    if token is None:
+        token = _google_identity(settings)
+
+    def client(url: str) -> ApiClient:
+        return api_client(
+            settings,
+            url,
+            bearer(token),
+            code_of=google_storage.google_error_code,
+            max_json_bytes=settings.google.max_result_bytes,
+        )
+
+    return google.GoogleProvider(
+        client(settings.base_url or f"https://{location}-documentai.googleapis.com"),
+        client(settings.google.storage_url or google.STORAGE_URL),
+        settings.google,
+        name=settings.name or "google",
+    )
+
+
+def _google_identity(settings: ProviderSettings) -> TokenSource:
+    who = f"provider {settings.name or settings.kind}"
+    try:
+        return google_storage.GoogleToken()
+    except ImportError:
+        fix = "install the extra bundle-extractor[google] to use the environment's identity"
+    except Exception as error:  # google-auth's own kinds can only be named where it is installed
+        fix = f"the environment gives no identity ({type(error).__name__})"
+    raise SettingsInvalid(f"{who}: no token or token_file is set, and {fix}")
+
+
+def _aws_lambda(settings: ProviderSettings, _: Mapping[str, str]) -> Provider:
+    _require(settings, "aws", ("bucket", "function"))
+    with _botocore(settings):
+        from consumers.providers.aws_lambda import AwsLambdaProvider
+
+        return AwsLambdaProvider(settings, name=settings.name or "aws-lambda")
+
+
+def _textract(settings: ProviderSettings, cut_regions: RegionCutter) -> Provider:
+    _require(settings, "aws", ("bucket",))
+    with _botocore(settings):
+        from consumers.providers.textract import TextractProvider
+
+        return TextractProvider(settings, cut_regions, name=settings.name or "textract")
+
+
+@contextmanager
+def _botocore(settings: ProviderSettings) -> Iterator[None]:
+    """botocore is an extra, and its clients check their region when they are made."""
+    who = f"provider {settings.name or settings.kind}"
+    try:
+        yield
+    except ImportError:
+        raise SettingsInvalid(f"{who}: install the extra bundle-extractor[aws]") from None
+    except Exception as error:
+        if type(error).__module__ != "botocore.exceptions":
+            raise
+        raise SettingsInvalid(
+            f"{who}: AWS refuses the settings ({type(error).__name__}): check aws.region and the "
+            "aws.*_url settings"
+        ) from None
+
+
+def _docling(settings: ProviderSettings, environment: Mapping[str, str]) -> Provider:
+    token = token_source(
+        settings.token,
+        settings.token_file,
+        environment=environment,
+        variable=docling.TOKEN_VARIABLE,
+    )
+    api = api_client(
+        settings,
+        required_base_url(settings, "http://docling:5001"),
+        header("X-Api-Key", token),
+        max_json_bytes=settings.docling.max_result_bytes,
+    )
+    return docling.DoclingProvider(api, settings.docling, name=settings.name or "docling")
+
+
 _BUILDERS: Mapping[Kind, Callable[[ProviderSettings, Mapping[str, str]], Provider]] = {
     Kind.INFRAI: _infrai,
     Kind.SELFHOSTED: _selfhosted,
+    Kind.AZURE: _azure,
+    Kind.GOOGLE: _google,
+    Kind.AWS_LAMBDA: _aws_lambda,
+    Kind.DOCLING: _docling,
 }
+
+
+def _require(settings: ProviderSettings, group: str, names: Iterable[str]) -> None:
+    for name in names:
+        if not getattr(getattr(settings, group), name):
+            raise SettingsInvalid(
+                f"provider {settings.name or settings.kind}: {group}.{name} is not set"
+            )
 
 
 def _jobs_api(
@@ -93,6 +209,10 @@ def _jobs_api(
     )
 
 
+def header(name: str, token: TokenSource | None) -> Callable[[], Mapping[str, str]]:
+    return dict if token is None else lambda: {name: token()}
+
+
 def bearer(token: TokenSource | None) -> Callable[[], Mapping[str, str]]:
     if token is None:
         return dict
@@ -100,15 +220,21 @@ def bearer(token: TokenSource | None) -> Callable[[], Mapping[str, str]]:
 
 
 def api_client(
-    settings: ProviderSettings, base_url: str, credential: Callable[[], Mapping[str, str]]
+    settings: ProviderSettings,
+    base_url: str,
+    credential: Callable[[], Mapping[str, str]],
+    *,
+    code_of: Callable[[Any], str | None] = error_code,
+    max_json_bytes: int | None = None,
 ) -> ApiClient:
     _check_base_url(settings, base_url, secret=bool(credential()))
     return ApiClient(
         base_url,
         credential=credential,
-        limits=limits_of(settings),
+        limits=limits_of(settings, max_json_bytes=max_json_bytes),
         connections=settings.connections,
         ca_file=settings.ca_file,
+        code_of=code_of,
     )
 
 
@@ -128,12 +254,12 @@ def download_client(
     )
 
 
-def limits_of(settings: ProviderSettings) -> Limits:
+def limits_of(settings: ProviderSettings, *, max_json_bytes: int | None = None) -> Limits:
     return Limits(
         connect_seconds=settings.connect_timeout_seconds,
         read_seconds=settings.read_timeout_seconds,
         total_seconds=settings.total_timeout_seconds,
-        max_json_bytes=settings.max_json_bytes,
+        max_json_bytes=max_json_bytes or settings.max_json_bytes,
     )
 
 

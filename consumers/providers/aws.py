@@ -1,0 +1,346 @@
+"""What the two AWS adapters share: clients that never retry, errors by their meaning, job folders.
+
+botocore rather than own signing, because of the credentials: it knows all the ways in which AWS
+hands them out. Its retries are off (`total_max_attempts` 1), waiting is the pipeline's business.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import botocore.exceptions as boto
+import botocore.session
+from botocore.config import Config
+
+from consumers.providers import retry_after
+from consumers.providers.errors import (
+    CallFailed,
+    DocumentRefused,
+    JobNotFound,
+    NotAuthorized,
+    OutOfCredit,
+    ProviderError,
+    ServiceUnavailable,
+    Throttled,
+    Truncated,
+)
+from consumers.providers.failures import (
+    COMMON_CODES,
+    KEY_MISMATCH,
+    SUBMIT,
+    Codes,
+    Meaning,
+    bounded_code,
+    failure,
+)
+from consumers.providers.files import ReceivedFile, receive
+from consumers.providers.protocol import Document
+from consumers.providers.settings import AwsSettings, ProviderSettings
+from consumers.providers.transport import unusable
+
+# botocore logs whole requests, signatures included.
+logging.getLogger("botocore").setLevel(logging.ERROR)
+
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_READ_BYTES = 64 * 1024
+_INPUT = "_INPUT.pdf"
+
+CODES: Codes = {
+    **COMMON_CODES,
+    **dict.fromkeys(
+        (
+            "throttling",
+            "throttlingexception",
+            "throttledexception",
+            "requestthrottled",
+            "requestthrottledexception",
+            "toomanyrequestsexception",
+            "provisionedthroughputexceededexception",
+            "limitexceededexception",
+            "requestlimitexceeded",
+            "slowdown",
+            "bandwidthlimitexceeded",
+            "ec2throttledexception",
+            "serviceunavailable",
+        ),
+        Meaning(Throttled),
+    ),
+    **dict.fromkeys(
+        (
+            "accessdenied",
+            "accessdeniedexception",
+            "expiredtoken",
+            "expiredtokenexception",
+            "invalidaccesskeyid",
+            "invalidclienttokenid",
+            "invalidsignatureexception",
+            "signaturedoesnotmatch",
+            "unrecognizedclientexception",
+            "missingauthenticationtoken",
+            "missingauthenticationtokenexception",
+            "nosuchbucket",
+            "resourcenotfoundexception",
+        ),
+        Meaning(NotAuthorized),
+    ),
+    "optinrequired": Meaning(OutOfCredit),
+    "subscriptionrequiredexception": Meaning(OutOfCredit),
+    "idempotentparametermismatchexception": KEY_MISMATCH,
+    "invalidjobidexception": Meaning(JobNotFound),
+    "nosuchkey": Meaning(JobNotFound),
+    **dict.fromkeys(
+        (
+            "baddocumentexception",
+            "documenttoolargeexception",
+            "unsupporteddocumentexception",
+            "requesttoolargeexception",
+            "entitytoolarge",
+        ),
+        Meaning(DocumentRefused),
+    ),
+    "internalservererror": Meaning(CallFailed),
+    "serviceexception": Meaning(CallFailed),
+    "internalerror": Meaning(CallFailed),
+    "requesttimeout": Meaning(CallFailed),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Makes botocore clients for one configuration."""
+
+    settings: ProviderSettings
+
+    def s3(self) -> Any:
+        return self._client("s3", self.settings.aws.s3_url)
+
+    def functions(self) -> Any:
+        return self._client("lambda", self.settings.aws.lambda_url)
+
+    def textract(self) -> Any:
+        return self._client("textract", self.settings.aws.textract_url)
+
+    def _client(self, service: str, url: str | None) -> Any:
+        return botocore.session.get_session().create_client(
+            service,
+            region_name=self.settings.aws.region,
+            endpoint_url=url,
+            verify=str(self.settings.ca_file) if self.settings.ca_file else None,
+            config=Config(
+                retries={"total_max_attempts": 1},
+                connect_timeout=self.settings.connect_timeout_seconds,
+                read_timeout=self.settings.read_timeout_seconds,
+                max_pool_connections=self.settings.connections,
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+                s3={"addressing_style": "path" if url else "auto"},
+            ),
+        )
+
+
+def call(operation: str, function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    """One API call.
+
+    Raises:
+        ProviderError: what went wrong, by its meaning.
+    """
+    problem: ProviderError | None = None
+    answer: dict[str, Any] = {}
+    try:
+        answer = function(**arguments)
+    except boto.ClientError as error:
+        problem = _refused(error, operation)
+    except (boto.BotoCoreError, OSError) as error:
+        problem = _not_answered(error, operation)
+    # Outside of the handlers: botocore's texts name keys, buckets and hosts.
+    if problem is not None:
+        raise problem
+    return answer
+
+
+def error_code_of(answer: dict[str, Any]) -> str:
+    return bounded_code(answer.get("Error", {}).get("Code"), "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """The objects of one job: everything below a prefix that is derived from the key."""
+
+    client: Any
+    settings: AwsSettings
+    key: str
+
+    @classmethod
+    def of(cls, client: Any, settings: AwsSettings, key: str) -> JobFolder:
+        """Raises:
+        JobNotFound: ``key`` is no key that this adapter could have given.
+        """
+        if not _KEY.fullmatch(key):
+            raise JobNotFound("job_id_invalid", operation="poll")
+        return cls(client, settings, key)
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.settings.prefix}{self.key}/"
+
+    @property
+    def input_name(self) -> str:
+        return self.prefix + _INPUT
+
+    def put_input(self, document: Document) -> None:
+        """Store the document under the key, once.
+
+        Raises:
+            DocumentRefused: there is another document under this key.
+        """
+        problem: ProviderError | None = None
+        try:
+            with document.path.open("rb") as body:
+                call(
+                    "upload",
+                    self.client.put_object,
+                    Bucket=self.settings.bucket,
+                    Key=self.input_name,
+                    Body=body,
+                    ContentType="application/pdf",
+                    IfNoneMatch="*",
+                    Metadata={"sha256": document.sha256},
+                )
+        except ProviderError as error:
+            if error.status not in (409, 412):
+                raise
+            problem = error
+        except OSError:
+            problem = CallFailed("document_file_unreadable", operation="upload")
+            raise problem from None
+        if problem is None:
+            return
+        there = call(
+            "upload", self.client.head_object, Bucket=self.settings.bucket, Key=self.input_name
+        )
+        if there.get("Metadata", {}).get("sha256") != document.sha256:
+            raise DocumentRefused("idempotency_mismatch", status=412, operation=SUBMIT)
+
+    def names(self, *, at_most: int | None = None, operation: str) -> Iterator[str]:
+        """Names of the folder's objects without the prefix, in S3's order."""
+        more: dict[str, Any] = {"MaxKeys": at_most} if at_most else {}
+        while True:
+            page = call(
+                operation,
+                self.client.list_objects_v2,
+                Bucket=self.settings.bucket,
+                Prefix=self.prefix,
+                **more,
+            )
+            for item in page.get("Contents", []):
+                yield str(item["Key"]).removeprefix(self.prefix)
+            if at_most or not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def read(self, name: str, *, max_bytes: int, operation: str) -> bytes:
+        """A small object.
+
+        Raises:
+            CallFailed: it is larger than ``max_bytes``.
+        """
+        pieces = bytearray()
+        for piece in self._pieces(self._get(name, operation), operation):
+            pieces += piece
+            if len(pieces) > max_bytes:
+                raise CallFailed("answer_too_large", operation=operation)
+        return bytes(pieces)
+
+    def download(
+        self, name: str, destination: Path, *, max_bytes: int, sha256: str | None, size: int | None
+    ) -> ReceivedFile:
+        operation = "fetch_image"
+        answer = self._get(name, operation)
+        headers = {
+            "content-length": str(answer.get("ContentLength", "")),
+            "content-type": str(answer.get("ContentType", "")),
+        }
+        return receive(
+            self._pieces(answer, operation),
+            headers,
+            destination,
+            max_bytes=max_bytes,
+            operation=operation,
+            expected_bytes=size,
+            expected_sha256=sha256,
+        )
+
+    def delete_all(self) -> None:
+        for name in list(self.names(operation="forget")):
+            call(
+                "forget",
+                self.client.delete_object,
+                Bucket=self.settings.bucket,
+                Key=self.prefix + name,
+            )
+
+    def _get(self, name: str, operation: str) -> dict[str, Any]:
+        return call(
+            operation,
+            self.client.get_object,
+            Bucket=self.settings.bucket,
+            Key=self.prefix + name,
+        )
+
+    @staticmethod
+    def _pieces(answer: dict[str, Any], operation: str) -> Iterator[bytes]:
+        body = answer["Body"]
+        try:
+            while True:
+                problem: ProviderError | None = None
+                piece = b""
+                try:
+                    piece = body.read(_READ_BYTES)
+                except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
+                    problem = _not_answered(error, operation)
+                if problem is not None:
+                    raise problem
+                if not piece:
+                    return
+                yield piece
+        finally:
+            body.close()
+
+
+def _refused(error: boto.ClientError, operation: str) -> ProviderError:
+    answer = error.response
+    metadata = answer.get("ResponseMetadata", {})
+    status = int(metadata.get("HTTPStatusCode", 500))
+    code = bounded_code(answer.get("Error", {}).get("Code"), "")
+    # Without a body botocore makes the status the code.
+    named = code if code and not code.isdigit() else None
+    return failure(
+        status,
+        named,
+        operation=operation,
+        retry_after=retry_after.from_headers(metadata.get("HTTPHeaders", {})),
+        codes=CODES,
+    )
+
+
+def _not_answered(error: Exception, operation: str) -> ProviderError:
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
+        return NotAuthorized("no_credentials", operation=operation)
+    if isinstance(error, boto.CredentialRetrievalError | boto.TokenRetrievalError):
+        return NotAuthorized("credentials_refused", operation=operation)
+    if isinstance(error, boto.ConnectTimeoutError):
+        return ServiceUnavailable("connect_timeout", operation=operation)
+    if isinstance(error, boto.SSLError):
+        return ServiceUnavailable("tls_failed", operation=operation)
+    if isinstance(error, boto.ReadTimeoutError):
+        return unusable("read_timeout", operation)
+    if isinstance(error, boto.EndpointConnectionError):
+        return ServiceUnavailable("connect_failed", operation=operation)
+    if isinstance(error, boto.IncompleteReadError | boto.ResponseStreamingError):
+        return Truncated("body_truncated", operation=operation)
+    return unusable("connection_broken", operation)
