@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -57,6 +58,9 @@ def main() -> int:
         if arguments.ready_file is not None:
             _write_whole(arguments.ready_file, line + "\n")
 
+    # uvicorn stops in order on these and then raises them again; this makes that exit code 0.
+    for stop_signal in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop_signal, lambda *_: sys.exit(0))
     config = uvicorn.Config(
         create_app(service),
         log_config=None,

@@ -11,9 +11,8 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -25,16 +24,19 @@ from starlette.routing import Route
 
 from deploy.extractor import contract
 from deploy.extractor.contract import ApiError, JobStatus, RequestError
+from deploy.extractor.discovery import describe
 from deploy.extractor.failures import place_of
-from deploy.extractor.options import SoftMasks
+from deploy.extractor.records import JobRow
 from deploy.extractor.service import ExtractionService
-from deploy.extractor.store import JobRow
 from deploy.extractor.upload import Upload, receive_json, receive_multipart
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]+")
 # What a form may add to a document of the largest permitted size: boundaries and small fields.
 _FORM_OVERHEAD = 64 * 1024
+# Read at once: cheaper than handing each step of a stream to a thread, which is what
+# FileResponse does. Larger files are streamed and can be resumed by Range.
+_SMALL_FILE = 256 * 1024
 
 _log = structlog.get_logger("extractor")
 _Endpoint = Callable[[Request], Awaitable[Response]]
@@ -125,6 +127,7 @@ class _Handlers:
         path, image = self._service.file(request.path_params["token"])
         try:
             stat = os.stat(path)
+            small = path.read_bytes() if stat.st_size <= _SMALL_FILE else None
         except FileNotFoundError:
             raise ApiError(410, RequestError.FILE_GONE, "the file was removed") from None
         self._service.metrics.files_served.inc()
@@ -133,6 +136,8 @@ class _Handlers:
             "cache-control": "private, no-store",
             "x-content-type-options": "nosniff",
         }
+        if small is not None:
+            return Response(small, headers=headers, media_type=image.media_type)
         return FileResponse(path, headers=headers, media_type=image.media_type, stat_result=stat)
 
     async def delete(self, request: Request) -> Response:
@@ -143,51 +148,8 @@ class _Handlers:
         return Response(status_code=204)
 
     async def discovery(self, _: Request) -> Response:
-        settings = self._service.settings
-        return _json(
-            {
-                "service": "bundle-extractor",
-                "version": _package_version(),
-                "contract_version": contract.CONTRACT_VERSION,
-                "capabilities": {
-                    "pdf.extract_images": {
-                        "available": self._service.dispatcher.can_work,
-                        "regions": ["self-hosted"],
-                        "vendors": ["self-hosted"],
-                        "billing": "none",
-                        "submit": f"POST {contract.SUBMIT_PATH}",
-                        "options": {
-                            "soft_masks": list(get_args(SoftMasks)),
-                            "repeat_drawings": [False, True],
-                            "first_page": "integer, 1-based",
-                            "last_page": "integer, inclusive",
-                        },
-                        "statuses": [status.value for status in JobStatus],
-                        "errors": [error.value for error in contract.JobError],
-                    }
-                },
-                "abilities": {
-                    "idempotent_submit": True,
-                    "idempotency_window_s": min(
-                        settings.idempotency_window_s, settings.retention_s
-                    ),
-                    "long_poll_s": contract.LONGEST_LONG_POLL_S,
-                    "delete": True,
-                },
-                "limits": {
-                    "max_upload_bytes": settings.max_upload_bytes,
-                    "max_json_bytes": settings.max_json_bytes,
-                    "queue_capacity": settings.queue_capacity,
-                    "retention_s": settings.retention_s,
-                    "file_url_ttl_s": settings.file_url_ttl_s,
-                    "job_wall_s": settings.job_wall_s,
-                    "job_cpu_s": settings.job_cpu_s,
-                    "job_memory_bytes": settings.job_memory_bytes,
-                    **settings.engine_limits(),
-                },
-            },
-            200,
-        )
+        service = self._service
+        return _json(describe(service.settings, available=service.dispatcher.can_work), 200)
 
     async def health(self, _: Request) -> Response:
         dispatcher = self._service.dispatcher
@@ -330,10 +292,3 @@ def _rfc3339(unix_seconds: float | None) -> str | None:
         return None
     moment = datetime.fromtimestamp(unix_seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _package_version() -> str:
-    try:
-        return version("bundle-extractor")
-    except PackageNotFoundError:
-        return "unknown"

@@ -14,8 +14,8 @@ from typing import Any
 
 from deploy.extractor.contract import JobError
 from deploy.extractor.failures import STORAGE_FULL
+from deploy.extractor.records import ImageRow
 from deploy.extractor.settings import MIB, Settings
-from deploy.extractor.store import ImageRow
 
 _LONGEST_ANSWER = 64 * MIB
 # Native libraries would otherwise start a thread per core in each worker, each with its own
@@ -131,8 +131,8 @@ class WorkerProcess:
             return Failed(JobError.LIMIT_EXCEEDED, "answer_bytes")
         self.jobs_done += 1
         if not answer:
-            return _death(await self._process.wait())
-        outcome = _outcome_of(json.loads(answer))
+            return death_of(await self._process.wait())
+        outcome = outcome_of(json.loads(answer))
         if isinstance(outcome, Failed) and outcome.code is JobError.MEMORY:
             await self.kill()
         return outcome
@@ -161,7 +161,8 @@ def _environment() -> dict[str, str]:
     return {**kept, **_ONE_THREAD, "PYTHONPATH": python_path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _death(return_code: int) -> Failed:
+def death_of(return_code: int) -> Failed:
+    """Why a worker ended in the middle of a job, from its return code (negative: a signal)."""
     if return_code == -signal.SIGXCPU:
         return Failed(JobError.TIMEOUT, "job_cpu_s")
     if return_code < 0:
@@ -169,7 +170,8 @@ def _death(return_code: int) -> Failed:
     return Failed(JobError.CRASHED, f"exit_{return_code}")
 
 
-def _outcome_of(answer: dict[str, Any]) -> Outcome:
+def outcome_of(answer: dict[str, Any]) -> Outcome:
+    """What a worker's answer line says."""
     error = answer.get("error")
     if error == STORAGE_FULL:
         return StorageFull()

@@ -19,8 +19,9 @@ from deploy.extractor.datadir import DataDir
 from deploy.extractor.dispatcher import Dispatcher
 from deploy.extractor.metrics import Metrics
 from deploy.extractor.options import parse_options
+from deploy.extractor.records import ImageRow, JobRow
 from deploy.extractor.settings import Settings
-from deploy.extractor.store import ImageRow, JobRow, JobStore
+from deploy.extractor.store import JobStore
 from deploy.extractor.upload import Upload, is_storage_full
 
 _STORAGE_RETRY_S = 30.0
@@ -146,9 +147,17 @@ class ExtractionService:
 
     async def delete(self, job_id: str) -> None:
         """Forget a job and remove its files; an unknown one is as good as deleted."""
-        if await self.dispatcher.write(lambda: self.store.delete(job_id)):
+
+        def delete() -> bool:
+            known = self.store.delete(job_id)
+            if known:
+                self.files.remove_job(job_id)
+            return known
+
+        if await self.dispatcher.write(delete):
+            # A job that is running writes on until it is stopped here; its slot then finds that
+            # it was deleted and removes what it wrote.
             await self.dispatcher.forget(job_id)
-            await asyncio.to_thread(self.files.remove_job, job_id)
             self.metrics.jobs_removed.labels("request").inc()
 
     async def sweep(self) -> int:
@@ -193,7 +202,7 @@ class ExtractionService:
                 options=options,
                 input_bytes=upload.bytes,
                 now=now,
-                window_s=min(self.settings.idempotency_window_s, self.settings.retention_s),
+                window_s=self.settings.key_window_s,
             )
         )
         if accepted.is_mismatch:

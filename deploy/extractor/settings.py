@@ -83,6 +83,11 @@ class Settings(BaseSettings):
         self.token_digests()
         return self
 
+    @property
+    def key_window_s(self) -> float:
+        """How long an idempotency key is honoured: never longer than its job is kept."""
+        return min(self.idempotency_window_s, self.retention_s)
+
     def token_digests(self) -> frozenset[bytes]:
         """SHA-256 of every accepted token: what is compared, so that plain tokens are not kept.
 

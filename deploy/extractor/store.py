@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deploy.extractor.contract import JobError, JobStatus
+from deploy.extractor.records import Accepted, ImageRow, JobRow
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -48,48 +48,6 @@ CREATE TABLE IF NOT EXISTS images (
     PRIMARY KEY (job_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as recorded; times are Unix seconds."""
-
-    id: str
-    status: JobStatus
-    fingerprint: str
-    options: str
-    input_bytes: int
-    attempts: int
-    submitted_at: float
-    finished_at: float | None
-    pages: int | None
-    error_code: JobError | None
-    error_which: str | None
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ImageRow:
-    """One output file of a job; `file` is a bare name in the job's output directory."""
-
-    page: int
-    index: int
-    file: str
-    media_type: str
-    width: int
-    height: int
-    sha256: str
-    bytes: int
-    is_mask: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What a submit came to: a new job, the one its key already names, or a mismatch."""
-
-    job_id: str
-    is_new: bool
-    is_mismatch: bool = False
 
 
 _JOB_COLUMNS = (

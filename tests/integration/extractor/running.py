@@ -98,7 +98,7 @@ class Service:
             timeout=PATIENCE_S,
         )
 
-    def submitted(self, document: bytes, key: str | None = None, **fields: object) -> str:
+    def submitted(self, document: bytes, key: str | None = None, **fields: Any) -> str:
         answer = self.submit(document, key, **fields)
         assert answer.status_code == 202, answer.text
         job_id: str = answer.json()["job_id"]
@@ -125,7 +125,7 @@ class Service:
         wait_until(is_finished)
         return answers[-1]
 
-    def extracted(self, document: bytes, **fields: object) -> dict[str, Any]:
+    def extracted(self, document: bytes, **fields: Any) -> dict[str, Any]:
         return self.finished(self.submitted(document, **fields))
 
     def delete(self, job_id: str) -> requests.Response:

@@ -9,6 +9,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -84,7 +85,7 @@ def test_form_fields_reach_the_engine_as_options(service: Service) -> None:
     ],
 )
 def test_a_wrong_option_is_refused_by_name_and_leaves_no_file(
-    service: Service, fields: dict[str, object], which: str
+    service: Service, fields: dict[str, Any], which: str
 ) -> None:
     before = service.settled_files()
     answer = service.submit(document("ok"), **fields)
@@ -155,7 +156,7 @@ def test_many_submits_at_once_with_one_key_make_one_job(service: Service) -> Non
     [(document("ok", "other bytes"), {}), (document("ok"), {"soft_masks": "separate"})],
 )
 def test_the_same_key_with_another_document_or_options_is_a_mismatch(
-    service: Service, other: bytes, fields: dict[str, object]
+    service: Service, other: bytes, fields: dict[str, Any]
 ) -> None:
     key = a_key()
     service.finished(service.submitted(document("ok"), key=key))
@@ -218,7 +219,7 @@ def test_a_malformed_body_is_refused_and_leaves_no_file(
 def test_an_unusable_idempotency_key_is_refused(service: Service, key: str) -> None:
     answer = requests.post(
         f"{service.url}/v1/pdf/extract_images",
-        headers={**service.headers(), "Idempotency-Key": key.encode("latin-1")},  # type: ignore[dict-item]
+        headers={**service.headers(), "Idempotency-Key": key.encode("latin-1")},
         files={"file": ("x.pdf", document("ok"), "application/pdf")},
         timeout=PATIENCE_S,
     )

@@ -55,6 +55,18 @@ def test_a_hostile_document_fails_with_its_reason_and_the_next_is_unharmed(
     assert not (service.data_dir / "outputs" / hostile).exists()
 
 
+def test_outcomes_and_ends_of_workers_are_counted(service: Service) -> None:
+    counters = (
+        'extractor_jobs_finished_total{outcome="crashed"}',
+        'extractor_jobs_finished_total{outcome="completed"}',
+        'extractor_worker_ends_total{reason="crashed"}',
+    )
+    before = [service.metric(counter) for counter in counters]
+    service.extracted(document("segfault"))
+    service.extracted(document("ok"))
+    assert [service.metric(counter) for counter in counters] == [count + 1 for count in before]
+
+
 def test_a_worker_is_reused_from_job_to_job(service: Service) -> None:
     assert (
         service.extracted(document("pid"))["problems"]

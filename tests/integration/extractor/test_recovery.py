@@ -61,7 +61,7 @@ def test_an_orderly_stop_answers_long_polls_and_gives_the_job_back_uncharged(
     with Service(tmp_path, max_attempts=1) as service:
         job_id = service.submitted(document("hold", hold))
         wait_until(lambda: started(hold))
-        service.stop()
+        assert service.stop() == 0
         hold.touch()
         service.start()
         assert service.finished(job_id)["status"] == "completed"
