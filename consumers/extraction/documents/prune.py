@@ -271,6 +271,11 @@ class Pruner:
             _keep_keys(annotation, _ANNOTATION_KEYS)
             self._note_layer(annotation.get("/OC"))
             self._prune_appearance(annotation)
+            if annotation.get("/Subtype") == Name.Widget:
+                if "/AP" not in annotation:
+                    continue
+                # Without its form, some readers would not show it; a stamp looks the same.
+                annotation["/Subtype"] = Name.Stamp
             kept.append(annotation)
         if kept:
             page.Annots = Array(kept)
