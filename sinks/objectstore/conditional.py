@@ -21,6 +21,7 @@ from typing import Protocol
 
 from sinks.objectstore.errors import (
     AmbiguousWrite,
+    ErrorKind,
     ObjectNotFound,
     PreconditionFailed,
     StoreError,
@@ -130,7 +131,7 @@ def _look_after_lost_answer(request: ConditionalRequest) -> Found | None:
         return request.look()
     except StoreError as unreadable:
         # Two failures in a row: an outage if the second one says so.
-        kind = "systemic" if unreadable.kind == "systemic" else None
+        kind: ErrorKind | None = "systemic" if unreadable.kind == "systemic" else None
         raise AmbiguousWrite(request.operation, request.bucket, kind=kind) from unreadable
 
 
