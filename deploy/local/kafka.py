@@ -200,6 +200,15 @@ class KafkaCluster:
         """Addresses that need no credentials, for tests that set up a secured cluster."""
         return ",".join(f"{LOOPBACK}:{broker.internal_port}" for broker in self._started().values())
 
+    @property
+    def data_dir(self) -> Path:
+        """Where settings, logs and data of all brokers are."""
+        if self._given_data_dir is not None:
+            return self._given_data_dir
+        if self._temporary is None:
+            raise ServerFailed("this cluster is not running")
+        return Path(self._temporary.name)
+
     def pid(self, broker_id: int) -> int:
         return self._started()[broker_id].process.pid
 

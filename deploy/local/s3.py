@@ -72,10 +72,11 @@ class S3Identity:
 
 @dataclass(frozen=True)
 class S3Tls:
-    """PEM files; with them the endpoint is https."""
+    """PEM files; with them the endpoint is https. ``authority`` is what clients check against."""
 
     certificate: Path
     private_key: Path
+    authority: Path
 
 
 class S3Server:
@@ -121,6 +122,22 @@ class S3Server:
         return f"{LOOPBACK}:{self._ports['s3.port.https' if self._tls else 's3.port']}"
 
     @property
+    def ports(self) -> tuple[int, ...]:
+        """All ports that the server listens on."""
+        if not self._ports:
+            return ()
+        return (*self._ports.values(), self._ports["admin.port"] + _ADMIN_GRPC_OFFSET)
+
+    @property
+    def data_dir(self) -> Path:
+        """Where keys, log and objects are."""
+        if self._given_data_dir is not None:
+            return self._given_data_dir
+        if self._temporary is None:
+            raise ServerFailed("this S3 server is not running")
+        return Path(self._temporary.name)
+
+    @property
     def pid(self) -> int:
         return self._running_process().pid
 
@@ -143,7 +160,7 @@ class S3Server:
                 retries=False,
                 timeout=urllib3.Timeout(connect=5, read=30),
                 maxsize=32,
-                ca_certs=str(self._tls.certificate) if self._tls else None,
+                ca_certs=str(self._tls.authority) if self._tls else None,
             ),
         )
 
@@ -310,8 +327,7 @@ class S3Server:
 
     def _remove_sockets(self) -> None:
         """The server leaves its local sockets behind, and always puts them into /tmp."""
-        ports = [*self._ports.values(), self._ports.get("admin.port", 0) + _ADMIN_GRPC_OFFSET]
-        for port in ports if self._ports else ():
+        for port in self.ports:
             for socket_file in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):  # noqa: S108
                 with contextlib.suppress(OSError):
                     socket_file.unlink()
