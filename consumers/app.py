@@ -149,7 +149,7 @@ class Application:
         return services.storm.admits(now)
 
     def _live(self) -> Check:
-        age = time.monotonic() - self.observer.heartbeat
+        age = self.worker.loop_age
         if age > self.settings.worker.loop_stuck_after:
             return Check(ok=False, reason=f"the control loop has not gone round for {age:.0f} s")
         return Check(ok=True)
@@ -158,14 +158,14 @@ class Application:
         down = [d.name for d in self.services.dependencies() if d.breaker.is_open]
         if down:
             return Check(ok=False, reason=f"waiting for {', '.join(down)}")
-        if not self.worker.joined:
+        if not self.worker.snapshot().assignments:
             return Check(ok=False, reason="has not joined its consumer group")
         return Check(ok=True)
 
     def _update_gauges(self) -> None:
         """What is cheaper to look up for a scrape than to keep up to date."""
         metrics, services = self.metrics, self.services
-        metrics.poll_age.set(time.monotonic() - self.observer.heartbeat)
+        metrics.poll_age.set(self.worker.loop_age)
         metrics.temp_bytes.set(services.workspace.used_bytes)
         for name, provider in services.providers.items():
             metrics.job_waiting.labels(name).set(provider.slots.waiting)
@@ -175,14 +175,15 @@ class Application:
         for name, stats in self.scheduler.pool_stats().items():
             metrics.pool_queued.labels(name).set(stats.queued)
             metrics.pool_running.labels(name).set(stats.in_progress)
-        status = self.worker.status()
+        status, now = self.worker.snapshot(), time.time()
         metrics.events_in_flight.set(status.in_flight)
         oldest = 0.0
         for partition in status.partitions:
             labels = (partition.topic, str(partition.partition))
             if partition.lag is not None:
                 metrics.lag.labels(*labels).set(partition.lag)
-            age = partition.oldest_uncommitted_age or 0.0
+            since = partition.oldest_in_flight_timestamp_ms
+            age = max(0.0, now - since / 1000) if since is not None and since > 0 else 0.0
             metrics.lag_seconds.labels(*labels).set(age)
             oldest = max(oldest, age)
         metrics.oldest_uncommitted.set(oldest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from consumers.metrics import Metrics
 from consumers.runtime.observer import Activity, NullObserver, PauseReason, WatchdogStep
@@ -20,8 +19,6 @@ class RuntimeObserver(NullObserver):
         self._metrics = metrics
         self._assigned: set[Partition] = set()
         self._paused: set[Partition] = set()
-        self.heartbeat = time.monotonic()
-        """When the control loop last said what it did."""
 
     @property
     def assigned(self) -> int:
@@ -99,7 +96,6 @@ class RuntimeObserver(NullObserver):
         log.error("%s/%s has lag and does not move: %s", *partition, step)
 
     def loop_activity(self, activity: Activity, seconds: float) -> None:
-        self.heartbeat = time.monotonic()
         self._metrics.loop_seconds.labels(activity).inc(seconds)
 
     def stopping(self, reason: str) -> None:

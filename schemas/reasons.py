@@ -112,6 +112,10 @@ class Reason(StrEnum):
         "A result image has more pixels than the policy allows.",
     )
     TOO_MANY_IMAGES = "too_many_images", "The result has more images than the policy allows."
+    STORE_CONFLICT = (
+        "store_conflict",
+        "Something else stands under a key of this document: damage, or a foreign writer.",
+    )
     # any
     REPLAY_LOOP = "replay_loop", "The event has been replayed more often than allowed."
     INTERNAL_ERROR = (

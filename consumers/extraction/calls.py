@@ -126,7 +126,8 @@ def _failed(
     _count_breaker(services, scope, dependency, classified)
     if attempts >= attempts_allowed(dependency, retries):
         services.metrics.attempts_exhausted.labels(dependency.name).inc()
-        raise DocumentFailed(Reason.ATTEMPTS_EXHAUSTED, scope.stage_name, code)
+        reason = classified.reason or Reason.ATTEMPTS_EXHAUSTED
+        raise DocumentFailed(reason, scope.stage_name, code)
     services.metrics.retries.labels(dependency.name, verdict).inc()
     yield from pause(services, scope, dependency, attempts, retries)
     return attempts

@@ -38,6 +38,7 @@ from sinks.objectstore.errors import (
     ObjectNotFound,
     ObjectTooLarge,
     StoreError,
+    StoreRejected,
     StoreThrottled,
 )
 
@@ -54,7 +55,7 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Classified:
     """``code`` is bounded and safe to log. ``decisive``: one such failure says it all (401), so the
-    breaker need not wait for more of them."""
+    breaker need not wait for more of them. ``reason`` of an ATTEMPT: for when none is left."""
 
     verdict: Verdict
     code: str
@@ -114,4 +115,13 @@ def _store(error: StoreError) -> Classified:
         return Classified(Verdict.DOCUMENT, code, Reason.CHECKSUM_MISMATCH)
     if isinstance(error, StoreThrottled):
         return Classified(Verdict.THROTTLED, code, retry_after=error.retry_after)
+    if isinstance(error, AccessDenied) and not error.credentials_rejected:
+        if error.operation == "download":
+            # Perhaps this one object only: given up when others can be read meanwhile.
+            return Classified(Verdict.ATTEMPT, code, Reason.SOURCE_DENIED)
+        return Classified(Verdict.SYSTEMIC, code, decisive=True)
+    if isinstance(error, StoreRejected):
+        return Classified(Verdict.ATTEMPT, code)
+    if error.kind == "document":
+        return Classified(Verdict.DOCUMENT, code, Reason.STORE_CONFLICT)
     return Classified(Verdict.SYSTEMIC, code, decisive=isinstance(error, AccessDenied))

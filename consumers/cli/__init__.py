@@ -1,0 +1,41 @@
+"""``bundles``: one command for workers, operators and people who try it out."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from click.exceptions import ClickException
+
+from consumers.cli import config, local, run, submit, topics
+from consumers.cli.common import Problem
+
+app = typer.Typer(
+    name="bundles",
+    help="Gets the images out of bundles of scanned documents: events in, auditable manifests out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("local")(local.local)
+app.command("submit")(submit.submit)
+app.add_typer(topics.app, name="topics")
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Errors that a user can mend are one sentence and exit code 2 (or the sentence's own)."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except Problem as problem:
+        print(f"bundles: {problem}", file=sys.stderr)
+        sys.exit(problem.code)
+    except ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
