@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tests.extraction import pixels, poppler
 from tests.extraction.engines import Found
@@ -63,7 +63,7 @@ def judge(
         unmatched += _Page(path, password, verdict).compare(wanted.get(page, []), mine)
     for image in unmatched:
         others = [o for o in oracle if o.page != image.page and o.file is not None]
-        if any(_same(image, other) for other in others):
+        if any(_is_any_of(image, [pixels.load(o.file)]) for o in others if o.file):
             verdict.foreign += 1
             verdict.notes.append(f"page {image.page}: an image of another page")
     return verdict
@@ -82,9 +82,10 @@ class _Page:
         for place, image in enumerate(wanted):
             if image.file is None:
                 continue
+            references = self._references(image)
             # The same place on the page first: it is nearly always the one.
             candidates = sorted(left, key=lambda found: found is not _at(mine, place))
-            match = next((c for c in candidates if _same(c, image)), None)
+            match = next((c for c in candidates if _is_any_of(c, references)), None)
             if match is None:
                 pending.append(image)
             else:
@@ -92,12 +93,28 @@ class _Page:
                 self.verdict.compared += 1
                 self.verdict.right += 1
         for image in pending:
-            self._vote(image, left)
+            self._vote(image, self._references(image)[0], left)
         return left
 
-    def _vote(self, image: OracleImage, left: list[Found]) -> None:
-        """Where the engine and poppler differ, two of the other three engines decide."""
+    def _references(self, image: OracleImage) -> list[Image.Image]:
+        """What the image may look like by poppler.
+
+        A stencil has no colours. The engine shows it as ink, black where it paints; poppler writes
+        its samples inverted and leaves /Decode out. Of an inline stencil /Decode is not known here,
+        so that either is right.
+        """
         assert image.file is not None
+        picture = pixels.load(image.file)
+        if image.kind != "stencil":
+            return [picture]
+        inverted = ImageOps.invert(picture)
+        if not image.object_id:
+            return [inverted, picture]
+        is_decoded = pixels.has_inverting_decode(self.path, self.password, image.object_id)
+        return [picture if is_decoded else inverted]
+
+    def _vote(self, image: OracleImage, reference: Image.Image, left: list[Found]) -> None:
+        """Where the engine and poppler differ, two of the other three engines decide."""
         place = f"page {image.page} object {image.object_id or 'inline'}"
         match = next((c for c in left if (c.width, c.height) == (image.width, image.height)), None)
         if match is None:
@@ -107,7 +124,7 @@ class _Page:
             self.verdict.notes.append(f"{place}: missing")
             return
         left.remove(match)
-        reference, own = pixels.load(image.file), pixels.load(match.file)
+        own = pixels.load(match.file)
         second = pixels.by_pikepdf(self.path, self.password, image.object_id)
         thirds = pixels.by_pdfium(self.path, self.password, image.page, (image.width, image.height))
         difference = f"off by {pixels.difference(own, reference):.1f}"
@@ -133,9 +150,9 @@ def _at(mine: list[Found], place: int) -> Found | None:
     return mine[place] if place < len(mine) else None
 
 
-def _same(found: Found, image: OracleImage) -> bool:
-    assert image.file is not None
-    return _agree(pixels.load(found.file), pixels.load(image.file))
+def _is_any_of(found: Found, references: list[Image.Image]) -> bool:
+    own = pixels.load(found.file)
+    return any(_agree(own, reference) for reference in references)
 
 
 def _agree(one: Image.Image, other: Image.Image | None) -> bool:

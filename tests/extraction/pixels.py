@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pikepdf
 import pypdfium2
 import pypdfium2.raw as pdfium
-from PIL import Image
+from PIL import Image, ImageCms
 
 LARGEST_DIFFERENCE = 5.0  # mean absolute difference of 8-bit samples
 
@@ -18,9 +19,21 @@ Image.MAX_IMAGE_PIXELS = None  # the files to compare are the engines' own
 
 
 def load(file: Path) -> Image.Image:
-    """A picture as gray or RGB: alpha is dropped, since the oracle writes masks on their own."""
+    """A picture as gray or RGB, in sRGB.
+
+    Alpha is dropped, since the oracle writes masks on their own.
+    """
     picture = Image.open(file)
-    return flattened(picture)
+    profile = picture.info.get("icc_profile")
+    flat = flattened(picture)
+    if not profile:
+        return flat
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        srgb = ImageCms.createProfile("sRGB")
+        return ImageCms.profileToProfile(flat, source, srgb, outputMode="RGB") or flat
+    except (ImageCms.PyCMSError, ValueError):
+        return flat
 
 
 def flattened(picture: Image.Image) -> Image.Image:
@@ -57,6 +70,17 @@ def by_pikepdf(path: Path, password: str | None, object_id: str) -> Image.Image 
             return flattened(image.as_pil_image())
     except Exception:
         return None
+
+
+def has_inverting_decode(path: Path, password: str | None, object_id: str) -> bool:
+    """Whether the dictionary of this image says /Decode [1 0]."""
+    number, generation = (int(part) for part in object_id.split())
+    try:
+        with pikepdf.open(path, password=password or "") as pdf:
+            decode = pdf.get_object(number, generation).get("/Decode")
+            return isinstance(decode, pikepdf.Array) and float(decode[0]) == 1.0
+    except Exception:
+        return False
 
 
 def by_pdfium(

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import pikepdf
 
+from deploy.extractor.engine.profiles import is_like_srgb
+
 Kind = Literal["gray", "rgb", "cmyk", "indexed", "other"]
 
 _DEEPEST_NESTING = 6  # a palette of an alternate of a profile is three; more is an attack
@@ -27,11 +29,15 @@ _BY_COMPONENTS: dict[int, Kind] = {1: "gray", 3: "rgb", 4: "cmyk"}
 
 @dataclass(frozen=True)
 class ColourSpace:
-    """`palette` holds RGB triples and is set where `kind` is "indexed"."""
+    """`palette` holds RGB triples and is set where `kind` is "indexed".
+
+    `profile` is set where a gray or RGB space has a profile that makes a visible difference.
+    """
 
     kind: Kind
     components: int | None = None
     palette: bytes | None = None
+    profile: bytes | None = None
 
 
 _OTHER = ColourSpace("other")
@@ -65,13 +71,20 @@ def _device(kind: Kind) -> ColourSpace:
 def _from_profile(profile: Any) -> ColourSpace:
     if not isinstance(profile, pikepdf.Stream):
         return _OTHER
-    kind = _BY_COMPONENTS.get(int(profile.get("/N", 0)))
-    return _device(kind) if kind else _OTHER
+    components = int(profile.get("/N", 0))
+    kind = _BY_COMPONENTS.get(components)
+    if kind is None:
+        return _OTHER
+    if kind != "cmyk":
+        data = profile.read_bytes()
+        if not is_like_srgb(data, components):
+            return ColourSpace(kind, components, profile=data)
+    return _device(kind)
 
 
 def _indexed(value: pikepdf.Array, depth: int) -> ColourSpace:
     base = read_colour_space(value[1], depth + 1)
-    if base.kind not in ("gray", "rgb"):
+    if base.kind not in ("gray", "rgb") or base.profile is not None:
         return ColourSpace("other", 1)
     table = value[3]
     entries = table.read_bytes() if isinstance(table, pikepdf.Stream) else bytes(table)

@@ -7,23 +7,20 @@ PDFium decodes them; and, where PDFium gives up, as pikepdf and Pillow do.
 
 from __future__ import annotations
 
-import io
+import contextlib
 from dataclasses import dataclass
 
 import numpy as np
 import pikepdf
-from PIL import Image
 
-from deploy.extractor.engine import png
+from deploy.extractor.engine import jpeg, jpeg2000, png
 from deploy.extractor.engine.facts import ImageFacts, read_facts
-from deploy.extractor.engine.jpeg import read_header
+from deploy.extractor.engine.fax import group4_as_tiff
 from deploy.extractor.engine.model import BadImage, SoftMasks
 from deploy.extractor.engine.png import Samples
-from deploy.extractor.engine.rendering import render
+from deploy.extractor.engine.profiles import to_srgb
+from deploy.extractor.engine.rendering import render, render_bilevel
 from deploy.extractor.engine.samples import PackedSamples, read_samples
-
-_JP2_SIGNATURE = b"\0\0\0\x0cjP  "
-_CODESTREAM_SIGNATURE = b"\xff\x4f\xff\x51"
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Decoder:
             own = self._alone(image, facts)
             return [own] if mask is None else [own, self._mask_alone(mask)]
         if mask is None:
-            return [_png_of_pixels(self._pixels(image, facts), facts)]
+            return [_png_of_pixels(self._pixels(image, facts))]
         alpha = self._alpha(mask)
         if alpha is None or alpha.min() == 255:
             return [self._alone(image, facts)]
@@ -79,10 +76,13 @@ class Decoder:
             original = _original_bytes(self._file_in(image, facts), facts)
             if original is not None:
                 return original
-        samples = read_samples(image, facts)
-        if samples is not None:
+        page = group4_as_tiff(image, facts)
+        if page is not None:
+            return EncodedImage(page, "image/tiff", facts.width, facts.height)
+        samples = self._samples(image, facts)
+        if samples is not None and facts.profile is None:
             return _png_of_samples(samples)
-        return _png_of_pixels(_opaque(self._decoded(image, facts)), facts)
+        return _png_of_pixels(_opaque(self._pixels(image, facts)))
 
     def _mask_alone(self, mask: pikepdf.Stream) -> EncodedImage:
         found = self._alone(mask, read_facts(mask, max_pixels=self._max_pixels))
@@ -101,17 +101,31 @@ class Decoder:
         return 255 - levels if facts.is_stencil else levels
 
     def _with_alpha(self, pixels: Samples, alpha: Samples, mask: pikepdf.Stream) -> EncodedImage:
-        height, width = (max(a, b) for a, b in zip(pixels.shape[:2], alpha.shape, strict=True))
-        pixels, alpha = _resized(pixels, width, height), _resized(alpha, width, height)
-        colours = _opaque(pixels).reshape(height, width, -1)
-        colours = _without_matte(colours, alpha, mask)
-        return _png_of_pixels(np.concatenate((colours, alpha[:, :, np.newaxis]), axis=2), None)
+        """At the size of the larger of the two: text is often a fine mask over a coarse colour."""
+        colours = _opaque(pixels)
+        height, width = (max(a, b) for a, b in zip(colours.shape[:2], alpha.shape, strict=True))
+        alpha = _resized(alpha, width, height)
+        if "/Matte" in mask:
+            colours = _without_matte(_resized(colours, width, height), alpha, mask)
+        return _png_of_pixels(_with_channel(colours, alpha))
 
     def _pixels(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         """Gray (height, width), or (height, width, channels)."""
-        samples = None if facts.has_colour_key else read_samples(image, facts)
+        samples = None if facts.has_colour_key else self._samples(image, facts)
         pixels = None if samples is None else samples.as_pixels()
-        return self._decoded(image, facts) if pixels is None else pixels
+        if pixels is None:
+            return self._decoded(image, facts)
+        return pixels if facts.profile is None else to_srgb(pixels, facts.profile)
+
+    def _samples(self, image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:
+        samples = read_samples(image, facts)
+        if samples is None and facts.is_bilevel:
+            self._check_inner_size(image, facts)
+            with contextlib.suppress(BadImage):
+                rows = render_bilevel(self._pdf, image)
+                rows = ~rows if facts.inverts else rows
+                return PackedSamples(facts.width, 1, rows, png.GRAY)
+        return samples
 
     def _decoded(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         self._check_inner_size(image, facts)
@@ -135,14 +149,18 @@ class Decoder:
     def _check_inner_size(self, image: pikepdf.Stream, facts: ImageFacts) -> None:
         """What the compressed data say of their size counts, not only what the dictionary says."""
         if facts.filters[-1:] == ("/DCTDecode",):
-            header = read_header(self._file_in(image, facts))
-            if header is not None and header.width * header.height > self._max_pixels:
-                raise BadImage("too_many_pixels")
+            self._check_size(jpeg.read_header(self._file_in(image, facts)))
+        elif facts.filters[-1:] == ("/JPXDecode",):
+            self._check_size(jpeg2000.read_header(self._file_in(image, facts)))
         elif facts.filters[-1:] == ("/CCITTFaxDecode",):
             columns = int(facts.last_parameters.get("/Columns", 1728))
             rows = int(facts.last_parameters.get("/Rows", 0))
             if columns * max(rows, facts.height) > self._max_pixels:
                 raise BadImage("too_many_pixels")
+
+    def _check_size(self, header: jpeg.JpegHeader | jpeg2000.Jpeg2000Header | None) -> None:
+        if header is not None and header.width * header.height > self._max_pixels:
+            raise BadImage("too_many_pixels")
 
 
 def _original_bytes(data: bytes, facts: ImageFacts) -> EncodedImage | None:
@@ -156,39 +174,43 @@ def _original_bytes(data: bytes, facts: ImageFacts) -> EncodedImage | None:
 
 
 def _original_jpeg(data: bytes, facts: ImageFacts) -> EncodedImage | None:
-    header = read_header(data)
+    header = jpeg.read_header(data)
     if header is None or not header.is_common or not header.is_complete:
         return None
     if (header.width, header.height) != (facts.width, facts.height):
         return None
-    kind = facts.colour_space.kind if facts.colour_space else None
-    if header.components == 3 and kind in ("rgb", None):
+    if not _may_stay(facts, header.components, has_profile=header.has_profile):
+        return None
+    if header.components == 3:
         transform = header.adobe_transform
         if transform is None:
             transform = int(facts.last_parameters.get("/ColorTransform", 1))
         if header.viewer_sees_ycc != (transform != 0):
             return None
-    elif not (header.components == 1 and kind in ("gray", None)):
-        return None
     return EncodedImage(data, "image/jpeg", header.width, header.height)
 
 
 def _original_jpeg_2000(data: bytes, facts: ImageFacts) -> EncodedImage | None:
-    if data.startswith(_JP2_SIGNATURE):
-        media_type = "image/jp2"
-    elif data.startswith(_CODESTREAM_SIGNATURE):
-        media_type = "image/j2c"
-    else:
+    header = jpeg2000.read_header(data)
+    if header is None or not header.is_plain or facts.soft_mask_in_data:
         return None
-    with Image.open(io.BytesIO(data)) as picture:  # reads the header only
-        width, height = picture.size
-        mode = picture.mode
-    if (width, height) != (facts.width, facts.height) or facts.soft_mask_in_data:
+    if (header.width, header.height) != (facts.width, facts.height):
         return None
-    kind = facts.colour_space.kind if facts.colour_space else None
-    if (mode, kind) not in (("L", "gray"), ("L", None), ("RGB", "rgb"), ("RGB", None)):
+    if not _may_stay(facts, header.components, has_profile=False):
         return None
-    return EncodedImage(data, media_type, width, height)
+    if not header.is_jp2:
+        data = jpeg2000.as_jp2(data, header)
+    return EncodedImage(data, "image/jp2", header.width, header.height)
+
+
+def _may_stay(facts: ImageFacts, components: int, *, has_profile: bool) -> bool:
+    """Whether a viewer of the file alone sees the colours that the document declares."""
+    space = facts.colour_space
+    if space is None:
+        return components in (1, 3)
+    if space.profile is not None and not has_profile:
+        return False
+    return (space.kind, components) in (("gray", 1), ("rgb", 3))
 
 
 def _png_of_samples(samples: PackedSamples) -> EncodedImage:
@@ -202,15 +224,11 @@ def _png_of_samples(samples: PackedSamples) -> EncodedImage:
     return EncodedImage(data, "image/png", samples.width, samples.rows.shape[0])
 
 
-def _png_of_pixels(pixels: Samples, facts: ImageFacts | None) -> EncodedImage:
+def _png_of_pixels(pixels: Samples) -> EncodedImage:
     height, width = pixels.shape[:2]
-    if facts is not None and facts.bits == 1 and pixels.ndim == 2 and _is_bilevel(pixels):
-        packed = np.packbits(pixels != 0, axis=1)
-        data = png.encode(packed, width=width, bit_depth=1, colour_type=png.GRAY)
-    else:
-        channels = 1 if pixels.ndim == 2 else pixels.shape[2]
-        colour_type = (png.GRAY, png.GRAY_ALPHA, png.RGB, png.RGB_ALPHA)[channels - 1]
-        data = png.encode(pixels, width=width, bit_depth=8, colour_type=colour_type)
+    channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+    colour_type = (png.GRAY, png.GRAY_ALPHA, png.RGB, png.RGB_ALPHA)[channels - 1]
+    data = png.encode(pixels, width=width, bit_depth=8, colour_type=colour_type)
     return EncodedImage(data, "image/png", width, height)
 
 
@@ -218,15 +236,29 @@ def _opaque(pixels: Samples) -> Samples:
     return pixels[:, :, :3] if pixels.ndim == 3 else pixels
 
 
-def _is_bilevel(pixels: Samples) -> bool:
-    return bool(np.all((pixels == 0) | (pixels == 255)))
-
-
 def _resized(pixels: Samples, width: int, height: int) -> Samples:
+    """By repeating pixels, as a viewer without smoothing does."""
     if pixels.shape[:2] == (height, width):
         return pixels
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
-    return np.asarray(picture.resize((width, height), Image.Resampling.NEAREST))
+    rows = np.arange(height) * pixels.shape[0] // height
+    columns = np.arange(width) * pixels.shape[1] // width
+    return pixels.take(columns, axis=1).take(rows, axis=0)
+
+
+def _with_channel(colours: Samples, alpha: Samples) -> Samples:
+    """Colours at the size of their alpha channel, and with it as the last channel.
+
+    Two or four samples are moved as one number, which is much faster than one by one.
+    """
+    channels = 2 if colours.ndim == 2 else 4
+    wide = np.empty((*colours.shape[:2], channels), np.uint8)
+    wide[:, :, :-1] = colours.reshape(*colours.shape[:2], -1)
+    pixels = wide.view(np.uint16 if channels == 2 else np.uint32)[:, :, 0]
+    height, width = alpha.shape
+    result = np.ascontiguousarray(_resized(pixels, width, height)).view(np.uint8)  # type: ignore
+    result = result.reshape(height, width, channels)
+    result[:, :, -1] = alpha
+    return result
 
 
 def _without_matte(colours: Samples, alpha: Samples, mask: pikepdf.Stream) -> Samples:

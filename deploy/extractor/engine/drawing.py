@@ -16,6 +16,7 @@ import pikepdf
 
 from deploy.extractor.engine.layers import Layers
 from deploy.extractor.engine.model import LimitExceeded
+from deploy.extractor.engine.reachable import Reachable
 
 _OPERATORS = "Do BI ID EI gs scn SCN"
 _MARKED_CONTENT = " BDC BMC EMC"
@@ -67,6 +68,7 @@ class Drawings:
         self._max_images = max_images
         self._steps: dict[tuple[int, int], list[_Step]] = {}
         self.layers = Layers(pdf)
+        self.reachable = Reachable()
         self._operators = _OPERATORS + (_MARKED_CONTENT if self.layers.exist else "")
 
     def on(self, page: pikepdf.Page) -> tuple[list[DrawnImage], bool]:
@@ -129,7 +131,9 @@ class _PageWalk:
     def page(self, page: pikepdf.Page) -> list[DrawnImage]:
         scope = _Scope(self._page_resources, None)
         drawn: list[DrawnImage] = []
-        if _may_draw(page, self._page_resources):
+        if self._drawings.reachable.by_page(page, self._page_resources):
+            if page.obj.get("/Type") != "/Page":
+                page.obj["/Type"] = pikepdf.Name.Page  # what the parser goes by
             drawn += self._content(page.obj, scope, depth=0)
         for appearance in _appearances(page, self._layers):
             drawn += self._form(appearance, depth=1)
@@ -212,41 +216,6 @@ class _PageWalk:
 def _resources_of(page: pikepdf.Page) -> pikepdf.Dictionary | None:
     resources = page.resources  # looks in the tree of pages too
     return resources if isinstance(resources, pikepdf.Dictionary) else None
-
-
-def _may_draw(page: pikepdf.Page, resources: pikepdf.Dictionary | None) -> bool:
-    """A quick look that spares pages of text the parsing; True where in doubt."""
-    if page.obj.get("/Type") != "/Page":
-        page.obj["/Type"] = pikepdf.Name.Page  # what the parser goes by
-    try:
-        content = _page_content(page)
-    except (pikepdf.PdfError, TypeError, ValueError):
-        return True
-    if b"BI" in content:
-        return True
-    if resources is None:
-        return False
-    return (
-        ("/XObject" in resources and b"Do" in content)
-        or ("/Pattern" in resources and (b"scn" in content or b"SCN" in content))
-        or (b"gs" in content and _has_soft_mask(resources.get("/ExtGState")))
-    )
-
-
-def _has_soft_mask(states: Any) -> bool:
-    if not isinstance(states, pikepdf.Dictionary):
-        return False
-    return any(
-        isinstance(state, pikepdf.Dictionary)
-        and isinstance(state.get("/SMask"), pikepdf.Dictionary)
-        for _, state in states.items()
-    )
-
-
-def _page_content(page: pikepdf.Page) -> bytes:
-    contents = page.obj.get("/Contents")
-    streams = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
-    return b"\n".join(s.read_bytes() for s in streams if isinstance(s, pikepdf.Stream))
 
 
 def _appearances(page: pikepdf.Page, layers: Layers) -> Iterator[pikepdf.Stream]:

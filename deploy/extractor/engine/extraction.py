@@ -28,7 +28,7 @@ _SUFFIXES = {
     "image/png": ".png",
     "image/jpeg": ".jpg",
     "image/jp2": ".jp2",
-    "image/j2c": ".j2c",
+    "image/tiff": ".tif",
 }
 
 

@@ -43,6 +43,18 @@ class ImageFacts:
     soft_mask_in_data: bool
 
     @property
+    def profile(self) -> bytes | None:
+        """A colour profile that makes a visible difference."""
+        return self.colour_space.profile if self.colour_space is not None else None
+
+    @property
+    def is_bilevel(self) -> bool:
+        """Whether every pixel is black or white."""
+        space = self.colour_space
+        is_gray = self.is_stencil or (space is not None and space.kind == "gray")
+        return self.bits == 1 and is_gray and (self.decode is None or self.inverts)
+
+    @property
     def inverts(self) -> bool:
         """Whether `decode` does no more than swap black and white."""
         return self.decode == (1.0, 0.0)

@@ -23,6 +23,7 @@ class JpegHeader:
     is_common: bool
     is_complete: bool
     has_jfif: bool
+    has_profile: bool
     adobe_transform: int | None
 
     @property
@@ -40,7 +41,7 @@ def read_header(data: bytes) -> JpegHeader | None:
     if not data.startswith(_START_OF_IMAGE):
         return None
     frame: tuple[int, bytes] | None = None
-    has_jfif, adobe_transform = False, None
+    has_jfif, has_profile, adobe_transform = False, False, None
     position = 2
     while position + 4 <= len(data):
         if data[position] != 0xFF:
@@ -58,6 +59,8 @@ def read_header(data: bytes) -> JpegHeader | None:
             frame = (marker, segment)
         elif marker == 0xE0 and segment.startswith(b"JFIF\0"):
             has_jfif = True
+        elif marker == 0xE2 and segment.startswith(b"ICC_PROFILE\0"):
+            has_profile = True
         elif marker == 0xEE and segment.startswith(b"Adobe") and len(segment) >= 12:
             adobe_transform = segment[11]
         position += 2 + max(2, length)
@@ -73,5 +76,6 @@ def read_header(data: bytes) -> JpegHeader | None:
         is_common=marker in _COMMON_FRAMES and segment[0] == 8,
         is_complete=data.rfind(_END_OF_IMAGE) > position,
         has_jfif=has_jfif,
+        has_profile=has_profile,
         adobe_transform=adobe_transform,
     )

@@ -64,13 +64,13 @@ def _compressed(rows: Samples, *, differences: bool) -> Iterator[bytes]:
         filtered = np.empty((block.shape[0], row_bytes + 1), np.uint8)
         if differences:
             filtered[:, 0] = _UP_FILTER
-            filtered[0, 1:] = block[0] - above[0]
-            filtered[1:, 1:] = block[1:] - block[:-1]
+            np.subtract(block[:1], above, out=filtered[:1, 1:])
+            np.subtract(block[1:], block[:-1], out=filtered[1:, 1:])
             above = block[-1:]
         else:
             filtered[:, 0] = _NO_FILTER
             filtered[:, 1:] = block
-        yield compressor.compress(filtered.tobytes())
+        yield compressor.compress(filtered)
     yield compressor.flush()
 
 

@@ -7,7 +7,10 @@ document: hostile page trees, forms and object streams, at which it ends the pro
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import numpy as np
 import pikepdf
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -32,15 +35,37 @@ def render(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
     """An image's pixels: (height, width) gray, or (height, width, channels) RGB or RGBA.
 
     Soft masks and stencil masks are not applied; a colour key gives the alpha channel. A stencil is
-    0 where it paints. Raises BadImage "undecodable".
+    0, black, where it paints. Raises BadImage "undecodable".
     """
-    document = pypdfium2.PdfDocument(_alone(owner, image))
+    with _bitmap(owner, image) as pixels:
+        # PDFium gives a stencil as a mask, which is 255 where it paints.
+        return 255 - pixels if image.get("/ImageMask") is True else pixels.copy()
+
+
+def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
+    """The samples of a black and white image or a stencil as they are, eight pixels a byte.
+
+    /Decode is not applied. Raises BadImage "undecodable".
+    """
+    with _bitmap(owner, image, leave_out="/Decode") as pixels:
+        if pixels.ndim != 2:
+            raise BadImage("undecodable")
+        packed = np.packbits(pixels, axis=1)
+    return ~packed if image.get("/ImageMask") is True else packed
+
+
+@contextmanager
+def _bitmap(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str = "") -> Iterator[Samples]:
+    """PDFium's own bitmap, which is gone after the block."""
+    document = pypdfium2.PdfDocument(_alone(owner, image, leave_out))
     try:
         page = document[0]
-        bitmap = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
-        if not bitmap:
+        raw = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
+        if not raw:
             raise BadImage("undecodable")
-        return _as_pixels(pypdfium2.PdfBitmap.from_raw(bitmap).to_numpy().copy())
+        bitmap = pypdfium2.PdfBitmap.from_raw(raw)  # frees the pixels when it goes
+        yield _as_pixels(bitmap.to_numpy())
+        del bitmap
     except pypdfium2.PdfiumError as error:
         raise BadImage("undecodable") from error
     finally:
@@ -58,10 +83,10 @@ def _as_pixels(bitmap: Samples) -> Samples:
     return bitmap[:, :, (*_CHANNELS_OF_BGR, 3)]
 
 
-def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream) -> bytes:
+def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str) -> bytes:
     """A file of one page that draws this image and holds nothing else."""
     target = pikepdf.new()
-    copy = _copied(owner, image, target)
+    copy = _copied(owner, image, target, leave_out)
     page = pikepdf.Dictionary(
         Type=pikepdf.Name.Page,
         MediaBox=[0, 0, 100, 100],
@@ -79,8 +104,10 @@ def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream) -> bytes:
     return buffer.getvalue()
 
 
-def _copied(owner: pikepdf.Pdf, image: pikepdf.Stream, target: pikepdf.Pdf) -> pikepdf.Stream:
-    needed = {key: image[key] for key in _NEEDED_KEYS if key in image}
+def _copied(
+    owner: pikepdf.Pdf, image: pikepdf.Stream, target: pikepdf.Pdf, leave_out: str
+) -> pikepdf.Stream:
+    needed = {key: image[key] for key in _NEEDED_KEYS if key in image and key != leave_out}
     if isinstance(image.get("/Mask"), pikepdf.Array):
         needed["/Mask"] = image["/Mask"]
     needed["/Subtype"] = pikepdf.Name.Image
