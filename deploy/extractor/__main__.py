@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -26,6 +27,7 @@ from deploy.extractor.settings import Settings
 # meet the closing one.
 _KEEP_ALIVE_S = 75
 _GRACE_S = 5
+_MANY_FILES = 65_536
 
 
 def main() -> int:
@@ -33,6 +35,7 @@ def main() -> int:
     arguments = _arguments()
     os.umask(0o077)  # whatever is written here or by a worker is for this user alone
     _log_json_to_stderr()
+    _allow_many_connections()
     try:
         settings = Settings(**_overrides(arguments))
         service = ExtractionService(settings)
@@ -112,6 +115,13 @@ def _arguments() -> argparse.Namespace:
 def _overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     chosen = {name: getattr(arguments, name) for name in ("host", "port", "data_dir")}
     return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _allow_many_connections() -> None:
+    """Every client and every upload under way holds a file descriptor; the usual limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -34,6 +35,8 @@ _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]+")
 # What a form may add to a document of the largest permitted size: boundaries and small fields.
 _FORM_OVERHEAD = 64 * 1024
+# JSON bodies are held in memory, so only so many are received at a time.
+_JSON_AT_ONCE = 4
 # Read at once: cheaper than handing each step of a stream to a thread, which is what
 # FileResponse does. Larger files are streamed and can be resumed by Range.
 _SMALL_FILE = 256 * 1024
@@ -74,6 +77,7 @@ class _Handlers:
     def __init__(self, service: ExtractionService) -> None:
         self._service = service
         self._tokens = service.settings.token_digests()
+        self._json_slots = asyncio.Semaphore(_JSON_AT_ONCE)
 
     async def submit(self, request: Request) -> Response:
         outcome = "internal"
@@ -196,9 +200,14 @@ class _Handlers:
                 request.stream(), content_type, path, settings.max_upload_bytes
             )
         if content_type.startswith("application/json"):
-            return lambda path: receive_json(
-                request.stream(), path, settings.max_json_bytes, settings.max_upload_bytes
-            )
+
+            async def receive(path: Path) -> Upload:
+                async with self._json_slots:
+                    return await receive_json(
+                        request.stream(), path, settings.max_json_bytes, settings.max_upload_bytes
+                    )
+
+            return receive
         raise ApiError(
             415,
             RequestError.INVALID_REQUEST,

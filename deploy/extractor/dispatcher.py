@@ -65,6 +65,8 @@ class Dispatcher:
     @property
     def can_work(self) -> bool:
         """False when no worker process is up and the last attempt to start one failed."""
+        if self._slots and all(slot.done() for slot in self._slots):
+            return False
         return self.workers_up > 0 or not self._start_failed
 
     @property

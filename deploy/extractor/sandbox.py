@@ -132,7 +132,11 @@ class WorkerProcess:
         self.jobs_done += 1
         if not answer:
             return death_of(await self._process.wait())
-        outcome = outcome_of(json.loads(answer))
+        try:
+            outcome = outcome_of(json.loads(answer))
+        except (ValueError, KeyError, TypeError):  # a native library that runs wild may write it
+            await self.kill()
+            return Failed(JobError.CRASHED, "answer")
         if isinstance(outcome, Failed) and outcome.code is JobError.MEMORY:
             await self.kill()
         return outcome

@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         return min(self.idempotency_window_s, self.retention_s)
 
     def token_digests(self) -> frozenset[bytes]:
-        """SHA-256 of every accepted token: what is compared, so that plain tokens are not kept.
+        """SHA-256 of every accepted token, which is what requests are compared with.
 
         Raises MissingToken when neither setting gives one, OSError when the file is unreadable.
         """

@@ -5,6 +5,7 @@ Runs in the service's worker process, named by EXTRACTOR_ENGINE.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -65,6 +66,10 @@ def by_document(source: Path, out_dir: Path, options: ExtractOptions) -> Extract
             os.kill(os.getpid(), signal.SIGSEGV)
         case "exit":
             os._exit(7)
+        case "garble":
+            for descriptor in range(3, 32):
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, b'{"pages": "many"}\n')
         case "raise":
             raise ValueError(f"cannot parse {SECRET}")
         case "encrypted":

@@ -19,7 +19,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with Service(
         tmp_path_factory.mktemp("service"),
         job_wall_s=3,
-        job_cpu_s=1,
         job_memory_bytes=256 * MIB,
         max_total_bytes=8 * MIB,
     ) as running:
@@ -30,10 +29,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     ("verb", "error"),
     [
         ("hang", {"code": "timeout", "which": "job_wall_s"}),
-        ("spin", {"code": "timeout", "which": "job_cpu_s"}),
         ("hog", {"code": "memory", "which": "address_space"}),
         ("segfault", {"code": "crashed", "which": "SIGSEGV"}),
         ("exit", {"code": "crashed", "which": "exit_7"}),
+        ("garble", {"code": "crashed", "which": "answer"}),
         ("raise", {"code": "crashed", "which": "ValueError"}),
         ("big-file 9", {"code": "limit_exceeded", "which": "max_total_bytes"}),
         ("encrypted", {"code": "encrypted"}),
@@ -53,6 +52,13 @@ def test_a_hostile_document_fails_with_its_reason_and_the_next_is_unharmed(
     assert service.finished(good)["status"] == "completed"
     assert not (service.data_dir / "inputs" / f"{hostile}.pdf").exists()
     assert not (service.data_dir / "outputs" / hostile).exists()
+
+
+def test_a_document_that_only_computes_is_ended_by_its_share_of_cpu_time(tmp_path: Path) -> None:
+    with Service(tmp_path, job_cpu_s=0.5, job_wall_s=100) as own:
+        job = own.extracted(document("spin"))
+        assert job["error"] == {"code": "timeout", "which": "job_cpu_s"}
+        assert own.extracted(document("ok"))["status"] == "completed"
 
 
 def test_outcomes_and_ends_of_workers_are_counted(service: Service) -> None:

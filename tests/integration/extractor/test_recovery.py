@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,44 @@ def test_a_kill_straight_after_the_answer_loses_nothing(tmp_path: Path, hold: Pa
         hold.touch()
         service.start()
         assert {service.finished(job_id)["status"] for job_id in accepted} == {"completed"}
+
+
+def test_kills_in_the_middle_of_traffic_lose_no_job_and_make_none_twice(tmp_path: Path) -> None:
+    keys = [f"key-{number}" for number in range(60)]
+    job_ids: dict[str, set[str]] = {key: set() for key in keys}
+    with Service(tmp_path, workers=2) as service:
+        every_job_has_an_id = threading.Event()
+
+        def submit_until_all_are_accepted() -> None:
+            while not every_job_has_an_id.is_set():
+                for key in keys:
+                    with contextlib.suppress(requests.ConnectionError):
+                        answer = requests.post(
+                            f"{service.url}/v1/pdf/extract_images",
+                            headers=service.headers(key),
+                            files={"file": ("x.pdf", document("ok", key), "application/pdf")},
+                            timeout=PATIENCE_S,
+                        )
+                        assert answer.status_code in (200, 202), answer.text
+                        job_ids[key].add(answer.json()["job_id"])
+
+        def at_least(count: int) -> bool:
+            return sum(map(bool, job_ids.values())) >= count
+
+        client = threading.Thread(target=submit_until_all_are_accepted)
+        client.start()
+        try:
+            for share in (10, 30, 50):
+                wait_until(partial(at_least, share))
+                service.kill()
+                service.start()
+            wait_until(partial(at_least, len(keys)))
+        finally:
+            every_job_has_an_id.set()
+            client.join()
+        assert {len(ids) for ids in job_ids.values()} == {1}
+        for (job_id,) in job_ids.values():
+            assert service.finished(job_id)["status"] == "completed"
 
 
 def test_results_and_their_urls_outlive_a_restart(tmp_path: Path) -> None:
