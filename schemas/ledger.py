@@ -36,6 +36,8 @@ class LedgerRecord(Contract):
     bytes: int | None = None
     pages: int | None = None
     images: int | None = None
+    causes: dict[Code, float] | None = None
+    """Of an ended document: its end-to-end seconds by cause (`consumers.stages.CAUSES`)."""
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None

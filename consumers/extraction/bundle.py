@@ -180,4 +180,5 @@ def _account(services: Services, scope: Scope, outcome: DocumentOutcome) -> None
         metrics.cause.labels(cause).observe(seconds)
     if outcome.status == "extracted":
         metrics.last_success.set(services.clock.time())
-    scope.note("ended", stage="publish", code=outcome.status, seconds=total)
+    causes = {cause: round(seconds, 6) for cause, seconds in scope.timeline.seconds.items()}
+    scope.note("ended", stage="publish", code=outcome.status, seconds=total, causes=causes)

@@ -1,0 +1,34 @@
+# The commands of README.md. `make help` lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help install demo test lint fast schemas
+
+help:  ## List the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
+
+install: $(VENV)/.installed  ## Install into .venv, as locked.
+
+$(VENV)/.installed: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+demo: install  ## Start everything here, send six bundles through it, count what came out.
+	$(BIN)/python -m deploy.demo
+
+lint: install  ## Formatter, linter, strict types.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+fast: install  ## Unit tests only.
+	$(BIN)/pytest -q tests/unit tests/simulation
+
+test: lint  ## Lint, types, unit and integration tests, on real servers.
+	$(BIN)/pytest
+
+schemas: install  ## Write the exported schemas anew.
+	$(BIN)/python -m schemas.export

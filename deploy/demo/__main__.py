@@ -1,0 +1,166 @@
+"""`python -m deploy.demo`: what `make demo` runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import urllib3
+
+from consumers.client import Announcement, BundleClient
+from consumers.settings import Settings, load
+from consumers.stores import open_store
+from deploy.demo import documents
+from deploy.demo.count import Count, count
+from deploy.local.process import ServerFailed
+from deploy.local.stack import LocalStack, StackOptions
+
+TIMEOUT_S = 120.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.demo", description=__doc__)
+    parser.add_argument("--kafka", choices=("auto", "apache", "embedded"), default="auto")
+    parser.add_argument("--workers", type=int, default=1)
+    arguments = parser.parse_args()
+    options = StackOptions(kafka=arguments.kafka, workers=arguments.workers)
+    try:
+        with LocalStack(options, say) as stack, tempfile.TemporaryDirectory() as folder:
+            return show(stack, Path(folder))
+    except ServerFailed as error:
+        say(f"the local stack failed: {error}")
+        return 1
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def show(stack: LocalStack, folder: Path) -> int:
+    settings = load(environment=stack.environment())
+    print(f"Kafka: {stack.kafka.description}\nS3: {stack.s3.description}", flush=True)
+    with BundleClient(settings) as client:
+        ended = _round(client, _announce(client, folder), "announced")
+        jobs_before = _jobs_at_service(stack)
+        say("announcing the same bundles once more")
+        again = _round(client, _announce(client, folder), "announced again")
+        new_jobs = _jobs_at_service(stack) - jobs_before
+    print(f"jobs made by the second announcement: {new_jobs}")
+    found = _count(settings, stack)
+    _print_manifest(settings, found)
+    _print_latencies(found)
+    print("where to look while a stack runs (`bundles local`):")
+    for name, address in stack.addresses().items():
+        print(f"  {name}: {address}")
+    print(found.line(extra_jobs=max(0, new_jobs)), flush=True)
+    clean = not (found.lost or found.duplicated or found.resubmitted or new_jobs)
+    return 0 if clean and ended and again else 1
+
+
+def _announce(client: BundleClient, folder: Path) -> list[Announcement]:
+    """Six bundles: scans, photo pages, a long document, a split, a merge, and a troubled one."""
+
+    def files(*contents: bytes) -> list[Path]:
+        paths = []
+        for number, content in enumerate(contents):
+            paths.append(folder / f"{number}.pdf")
+            paths[-1].write_bytes(content)
+        return paths
+
+    scan = documents.scan
+    return [
+        client.announce(files(scan(1), scan(2), scan(3)), bundle_id="demo-scans"),
+        client.announce(
+            files(scan(4, images_per_page=12), scan(5, pages=2, images_per_page=6)),
+            bundle_id="demo-photos",
+        ),
+        client.announce(files(scan(6, pages=60)), bundle_id="demo-long"),
+        client.announce(
+            files(scan(7, pages=9)),
+            bundle_id="demo-split",
+            ranges=[(1, 2), (3, 6), (7, 9)],
+            parent="demo-intake",
+        ),
+        client.announce(files(scan(8, pages=2), scan(9)), bundle_id="demo-merged", merge=True),
+        client.announce(
+            files(documents.not_a_pdf(), _encrypted(folder), scan(10)), bundle_id="demo-troubled"
+        ),
+    ]
+
+
+def _encrypted(folder: Path) -> bytes:
+    """Encryption draws random numbers: made once, so that both rounds send the same bytes."""
+    kept = folder / "encrypted"
+    if not kept.exists():
+        kept.write_bytes(documents.encrypted(11))
+    return kept.read_bytes()
+
+
+def _round(client: BundleClient, announced: Sequence[Announcement], what: str) -> bool:
+    started, ended = time.monotonic(), True
+    for announcement in announced:
+        result = client.wait(announcement, timeout_s=TIMEOUT_S)
+        if result is None:
+            say(f"{announcement.bundle_id}: did not end within {TIMEOUT_S:g} s")
+            ended = False
+            continue
+        say(
+            f"{announcement.bundle_id}: {result['extracted']} extracted, "
+            f"{result['dead_lettered']} dead-lettered ({time.monotonic() - started:.1f} s after "
+            f"being {what})"
+        )
+    return ended
+
+
+def _jobs_at_service(stack: LocalStack) -> int:
+    """Jobs that the extraction service has accepted, by its own count."""
+    answer = urllib3.request("GET", f"{stack.extractor_url}/metrics", timeout=10)
+    total = 0.0
+    for line in answer.data.decode().splitlines():
+        if line.startswith("extractor_jobs_accepted_total"):
+            total += float(line.rsplit(" ", 1)[1])
+    return int(total)
+
+
+def _count(settings: Settings, stack: LocalStack) -> Count:
+    store = open_store(settings.store)
+    try:
+        return count(
+            {"bootstrap.servers": stack.kafka.bootstrap},
+            settings.topics,
+            store,
+            settings.store.output_bucket,
+        )
+    finally:
+        store.close()
+
+
+def _print_manifest(settings: Settings, found: Count) -> None:
+    keys = found.manifests.get(("demo-merged", "merged"))
+    if not keys:
+        return
+    store = open_store(settings.store)
+    try:
+        body = store.get(settings.store.output_bucket, keys[0], max_bytes=2**24).body
+    finally:
+        store.close()
+    print(f"one manifest, s3://{settings.store.output_bucket}/{keys[0]}:")
+    print(json.dumps(json.loads(body), indent=2))
+
+
+def _print_latencies(found: Count) -> None:
+    print("seconds per document, by cause:       p50      p95")
+    for cause, seconds in sorted(found.causes.items(), key=lambda item: -sum(item[1])):
+        ordered = sorted(seconds)
+        p95 = ordered[min(len(ordered) - 1, round(0.95 * len(ordered)))]
+        print(f"  {cause:<32} {statistics.median(ordered):8.3f} {p95:8.3f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
