@@ -1,8 +1,8 @@
 """Signed HTTP requests to an S3 store: one connection pool, one attempt, no redirects.
 
-urllib3 with minio's own signer instead of the `minio.Minio` client, for three reasons: the client
-has no public way to send `If-None-Match`, hashes every body itself, and takes more CPU per call
-(figures in DESIGN.md). Both use the same pool.
+urllib3 with minio's own signer instead of the `minio.Minio` client: that one has no public way to
+send `If-None-Match`, reads files into memory to sign them, and cannot tell a 412 without a body
+from a broken answer. Both share one connection pool.
 
 Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests are
 dropped: a key may be confidential.
@@ -73,6 +73,7 @@ class Transport:
         self.pool_manager = urllib3.PoolManager(
             num_pools=16,
             maxsize=settings.max_connections,
+            blocksize=CHUNK_BYTES,  # pieces in which a file is sent
             retries=False,
             timeout=urllib3.Timeout(connect=settings.connect_timeout, read=settings.read_timeout),
             cert_reqs="CERT_REQUIRED",
