@@ -123,7 +123,7 @@ def _jobs_at_service(stack: LocalStack) -> int:
     answer = urllib3.request("GET", f"{stack.extractor_url}/metrics", timeout=10)
     total = 0.0
     for line in answer.data.decode().splitlines():
-        if line.startswith("extractor_jobs_accepted_total"):
+        if line.startswith('extractor_submits_total{outcome="accepted"}'):
             total += float(line.rsplit(" ", 1)[1])
     return int(total)
 
