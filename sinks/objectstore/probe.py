@@ -20,8 +20,8 @@ PROBE_PREFIX = "_probe/"
 
 _CONTENT_TYPE = "text/plain"
 _REMEDY = (
-    "Use a store with conditional writes: AWS S3, SeaweedFS 4.20 or later, MinIO from 2025-09-06, "
-    "RustFS 1.0, Ceph RGW or Cloudflare R2."
+    "Use a store with conditional writes, such as AWS S3, a current SeaweedFS (tested with 4.48) or "
+    "MinIO from 2025-09-06."
 )
 
 

@@ -53,15 +53,15 @@ def test_only_a_short_identifier_is_taken_from_an_error_document(body: bytes, co
     assert error_code(body) == code
 
 
-@pytest.mark.parametrize("status", range(300, 600))
 @pytest.mark.parametrize("operation", ["get", "head", "put", "put_if_absent", "delete", "list"])
-def test_every_status_has_a_meaning(operation: str, status: int) -> None:
-    for code in ("", "SomethingNew"):
-        found = failure(operation, "bucket", status=status, code=code)
-        assert isinstance(found, StoreError) or status == 409
-        if status >= 500 and status != 501:
-            assert isinstance(found, StoreError)
-            assert found.kind == "systemic"
+def test_every_status_has_a_meaning(operation: str) -> None:
+    for status in range(300, 600):
+        for code in ("", "SomethingNew"):
+            found = failure(operation, "bucket", status=status, code=code)
+            assert isinstance(found, StoreError) or status == 409
+            if status >= 500 and status != 501:
+                assert isinstance(found, StoreError)
+                assert found.kind == "systemic"
 
 
 def test_409_is_a_race_only_for_a_conditional_write() -> None:
