@@ -20,7 +20,7 @@ PROBE_PREFIX = "_probe/"
 
 _CONTENT_TYPE = "text/plain"
 _REMEDY = (
-    "Use a store with conditional writes, such as AWS S3, a current SeaweedFS (tested with 4.48) or "
+    "Use a store with conditional writes: AWS S3, a current SeaweedFS (4.48 is tested) or "
     "MinIO from 2025-09-06."
 )
 
