@@ -44,19 +44,27 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Scope:
-    """A content stream's own resources and those of its page, where readers look next."""
+    """The resources in force in a content stream, its own first.
 
-    resources: pikepdf.Dictionary | None
-    page_resources: pikepdf.Dictionary | None
+    Readers look a missing name up in the resources of what uses the stream, and files rely on it.
+    `owner` is the object that the first of them belongs to.
+    """
+
+    chain: tuple[pikepdf.Dictionary, ...]
+    owner: tuple[int, int]
 
     def find(self, category: str, name: str) -> Any:
-        for resources in (self.resources, self.page_resources):
-            if resources is None:
-                continue
+        for resources in self.chain:
             entries = resources.get(category)
             if isinstance(entries, pikepdf.Dictionary) and name in entries:
                 return entries[name]
         return None
+
+    def inside(self, form: pikepdf.Stream) -> _Scope:
+        own = form.get("/Resources")
+        if not isinstance(own, pikepdf.Dictionary):
+            return self
+        return _Scope((own, *self.chain), form.objgen)
 
 
 class Drawings:
@@ -76,7 +84,7 @@ class Drawings:
 
         Raises LimitExceeded("images") when there are more than the limit.
         """
-        walk = _PageWalk(self, _resources_of(page))
+        walk = _PageWalk(self)
         drawn = walk.page(page)
         return drawn, walk.is_complete
 
@@ -121,22 +129,23 @@ class Drawings:
 class _PageWalk:
     """One page: every form is followed once, so that forms of forms of forms cost no more."""
 
-    def __init__(self, drawings: Drawings, page_resources: pikepdf.Dictionary | None) -> None:
+    def __init__(self, drawings: Drawings) -> None:
         self._drawings = drawings
         self._layers = drawings.layers
-        self._page_resources = page_resources
-        self._known: dict[tuple[int, int], list[DrawnImage]] = {}
+        self._known: dict[tuple[object, ...], list[DrawnImage]] = {}
         self.is_complete = True
 
     def page(self, page: pikepdf.Page) -> list[DrawnImage]:
-        scope = _Scope(self._page_resources, None)
+        resources = page.resources  # looks in the tree of pages too
+        chain = (resources,) if isinstance(resources, pikepdf.Dictionary) else ()
+        scope = _Scope(chain, page.obj.objgen)
         drawn: list[DrawnImage] = []
-        if self._drawings.reachable.by_page(page, self._page_resources):
+        if self._drawings.reachable.by_page(page, resources):
             if page.obj.get("/Type") != "/Page":
                 page.obj["/Type"] = pikepdf.Name.Page  # what the parser goes by
             drawn += self._content(page.obj, scope, depth=0)
         for appearance in _appearances(page, self._layers):
-            drawn += self._form(appearance, depth=1)
+            drawn += self._form(appearance, scope, depth=1)
         return self._drawings.only_once(drawn)
 
     def _content(self, content: pikepdf.Object, scope: _Scope, depth: int) -> list[DrawnImage]:
@@ -167,13 +176,13 @@ class _PageWalk:
             return [self._inline(step.inline, scope)]
         match step.operator:
             case "Do":
-                return self._xobject(scope.find("/XObject", step.name), depth)
+                return self._xobject(scope.find("/XObject", step.name), scope, depth)
             case "scn" | "SCN":
                 pattern = scope.find("/Pattern", step.name)
                 if isinstance(pattern, pikepdf.Stream):
-                    return self._form(pattern, depth + 1)
+                    return self._form(pattern, scope, depth + 1)
             case "gs":
-                return self._soft_mask(scope.find("/ExtGState", step.name), depth)
+                return self._soft_mask(scope.find("/ExtGState", step.name), scope, depth)
         return []
 
     def _inline(self, image: pikepdf.Stream, scope: _Scope) -> DrawnImage:
@@ -184,38 +193,31 @@ class _PageWalk:
                 image["/ColorSpace"] = named
         return DrawnImage(image.objgen, image)
 
-    def _xobject(self, xobject: Any, depth: int) -> list[DrawnImage]:
+    def _xobject(self, xobject: Any, scope: _Scope, depth: int) -> list[DrawnImage]:
         if not isinstance(xobject, pikepdf.Stream) or not self._layers.shows(xobject.get("/OC")):
             return []
         subtype = xobject.get("/Subtype")
         if subtype == "/Image":
             return [DrawnImage(xobject.objgen, xobject)]
         if subtype == "/Form":
-            return self._form(xobject, depth + 1)
+            return self._form(xobject, scope, depth + 1)
         return []
 
-    def _soft_mask(self, state: Any, depth: int) -> list[DrawnImage]:
+    def _soft_mask(self, state: Any, scope: _Scope, depth: int) -> list[DrawnImage]:
         mask = state.get("/SMask") if isinstance(state, pikepdf.Dictionary) else None
         group = mask.get("/G") if isinstance(mask, pikepdf.Dictionary) else None
-        return self._form(group, depth + 1) if isinstance(group, pikepdf.Stream) else []
+        return self._form(group, scope, depth + 1) if isinstance(group, pikepdf.Stream) else []
 
-    def _form(self, form: pikepdf.Stream, depth: int) -> list[DrawnImage]:
+    def _form(self, form: pikepdf.Stream, scope: _Scope, depth: int) -> list[DrawnImage]:
         """The images of a form, a pattern or an appearance: all of them have its structure."""
-        key = form.objgen
+        inside = scope.inside(form)
+        key = (form.objgen, inside.owner)
         if key not in self._known:
             if depth > _DEEPEST_NESTING:
                 return []
             self._known[key] = []  # what a form draws of itself is nothing
-            own = form.get("/Resources")
-            resources = own if isinstance(own, pikepdf.Dictionary) else self._page_resources
-            scope = _Scope(resources, self._page_resources)
-            self._known[key] = self._content(form, scope, depth)
+            self._known[key] = self._content(form, inside, depth)
         return self._known[key]
-
-
-def _resources_of(page: pikepdf.Page) -> pikepdf.Dictionary | None:
-    resources = page.resources  # looks in the tree of pages too
-    return resources if isinstance(resources, pikepdf.Dictionary) else None
 
 
 def _appearances(page: pikepdf.Page, layers: Layers) -> Iterator[pikepdf.Stream]:

@@ -44,8 +44,8 @@ class ImageFacts:
 
     @property
     def profile(self) -> bytes | None:
-        """A colour profile that makes a visible difference."""
-        return self.colour_space.profile if self.colour_space is not None else None
+        """A colour profile that makes a visible difference; black and white have none."""
+        return self.colour_space.profile if self.colour_space and self.bits > 1 else None
 
     @property
     def is_bilevel(self) -> bool:

@@ -56,7 +56,10 @@ def read_samples(image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | No
         return None
     components = 3 if kind == "rgb" else 1
     row_bytes = (facts.width * components * facts.bits + 7) // 8
-    data = image.read_bytes(pikepdf.StreamDecodeLevel.specialized)
+    try:
+        data = image.read_bytes(pikepdf.StreamDecodeLevel.specialized)
+    except pikepdf.PdfError:
+        return None  # damaged; the renderer shows as much as there is
     if len(data) < row_bytes * facts.height:
         return None
     rows = np.frombuffer(data, np.uint8, row_bytes * facts.height).reshape(-1, row_bytes)
