@@ -185,7 +185,8 @@ class Worker:
             self._next_commit = now + self._settings.commit_interval
             self._committer.send_due(consumer)
             self._activity.lap("commit")
-        self._pauses.update(consumer, self._dispatcher.in_flight, self._intake_allowed())
+        self._pauses.decide(self._dispatcher.in_flight, self._intake_allowed())
+        self._pauses.update(consumer)
         if now >= self._next_upkeep:
             self._next_upkeep = now + _UPKEEP_INTERVAL
             self._upkeep(consumer, now)
@@ -225,6 +226,7 @@ class Worker:
 
     def _on_assigned(self, partitions: Sequence[Partition]) -> None:
         assert self._consumer is not None
+        self._pauses.decide(self._dispatcher.in_flight, self._intake_allowed())
         self._pauses.assigned(self._consumer, partitions)
 
     def _on_gone(self, partitions: Sequence[Partition]) -> None:
@@ -299,6 +301,7 @@ class Worker:
         )
         for tag in left:
             self._scheduler.cancel(tag)
+        self._rebalance.drained = True
         self._check_ownership(consumer)
         self._committer.send(consumer, self._ledger.due())
         while self._committer.outstanding and (

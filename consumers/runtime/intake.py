@@ -69,9 +69,12 @@ class Pauses:
         full = self._intake.window_full(partition, self._ledger.fullness(partition))
         return self.common or ("window" if full else None)
 
-    def update(self, consumer: Consumer, in_flight: int, allowed: bool) -> None:
-        """Decide again; pause or resume the partitions whose decision has changed."""
+    def decide(self, in_flight: int, allowed: bool) -> None:
+        """Decide again whether anything may be delivered; `update` or `assigned` carries it out."""
         self.common = self._intake.common_reason(in_flight, allowed)
+
+    def update(self, consumer: Consumer) -> None:
+        """Pause or resume the partitions whose decision has changed."""
         pause, resume = [], []
         for partition in self._ledger.owned():
             wanted, now = self._wanted(partition), self._paused.get(partition)

@@ -77,6 +77,8 @@ class Rebalance:
         self._gone = gone
         self.count = 0
         """Assignments so far."""
+        self.drained = False
+        """Set by the shutdown, which has waited already: don't wait for the same calls again."""
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._guarded(self._assign, consumer, partitions)
@@ -152,18 +154,17 @@ class Rebalance:
         started = self._clock.monotonic()
         owned = self._known(partitions)
         tags = {partition: (partition, self._ledger.epoch(partition)) for partition in owned}
-        left = self._scheduler.drain(
-            list(tags.values()), started + self._settings.revoke_deadline, self._beat
-        )
+        seconds = 0.0 if self.drained else self._settings.revoke_deadline
+        left = self._scheduler.drain(list(tags.values()), started + seconds, self._beat)
         unfinished = {p: self._scheduler.count(tag) for p, tag in tags.items() if tag in left}
         finals = [self._ledger.revoked(partition) for partition in owned]  # the fence
         for tag in left:
             self._scheduler.cancel(tag)
         self._committer.send(consumer, [commit for commit in finals if commit is not None])
         self._release(consumer, partitions)
-        seconds = self._clock.monotonic() - started
+        took = self._clock.monotonic() - started
         for partition in owned:
-            self._observer.partition_revoked(partition, unfinished.get(partition, 0), seconds)
+            self._observer.partition_revoked(partition, unfinished.get(partition, 0), took)
         self._gone(owned)
 
     def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

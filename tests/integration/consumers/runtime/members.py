@@ -53,7 +53,7 @@ class Seen(NullObserver):
     revocations: list[tuple[Partition, int]] = field(default_factory=list)
     paused_now: dict[Partition, PauseReason] = field(default_factory=dict)
     leftovers: dict[Partition, tuple[int | None, int]] = field(default_factory=dict)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
     errors: list[BaseException] = field(default_factory=list)
 
     def partition_assigned(self, partition: Partition, epoch: int, offset: int) -> None:
@@ -121,7 +121,7 @@ class Seen(NullObserver):
         self.steps.append((partition, step))
 
     def loop_activity(self, activity: str, seconds: float) -> None:
-        self.seconds[activity] += seconds
+        self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
 
     def uncommitted(self, partition: Partition, committed: int | None, pending: int) -> None:
         self.leftovers[partition] = (committed, pending)
@@ -222,9 +222,10 @@ def produce(
         if error is not None:
             failures.append(error)
 
-    where: dict[str, int] = {} if partition is None else {"partition": partition}
+    where = -1 if partition is None else partition  # -1: by the key
     for number in range(count):
-        producer.produce(topic, value, key=str(number).encode(), on_delivery=report, **where)
+        key = str(number).encode()
+        producer.produce(topic, value, key=key, partition=where, on_delivery=report)
         producer.poll(0)
     assert producer.flush(60) == 0
     assert not failures

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
-from consumers.runtime.delivery import Delivery
-from consumers.runtime.effects import Perform, Task
 from consumers.runtime.exits import Exit
 from tests.integration.consumers.runtime.members import (
     PROTOCOLS,
@@ -15,7 +12,6 @@ from tests.integration.consumers.runtime.members import (
     ends,
     eventually,
     produce,
-    publishing,
     running,
     settings_for,
     sleeping,
