@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not "exported"
     AdminClient,
-    ConfigResource,  # type: ignore[attr-defined]  # not marked as exported, but documented
+    ConfigResource,
 )
 
 from deploy.local.kafka import KafkaCluster, start_kafka

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not "exported"
     AdminClient,
-    ConfigResource,  # type: ignore[attr-defined]  # not marked as exported, but documented
+    ConfigResource,
 )
 
 from deploy.local.kafka import KafkaCluster

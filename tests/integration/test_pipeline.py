@@ -1,0 +1,133 @@
+"""The main job end to end: real Kafka, real S3, the real extraction service, a worker process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from schemas.manifest import Manifest
+from schemas.results import BUNDLE_RESULT_TYPE, DOCUMENT_RESULT_TYPE
+from tests import pdfs
+from tests.integration.conftest import MakePipeline
+from tests.pipeline import wait_for
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_bundle_becomes_images_manifests_and_results(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_extractor()
+    pipeline.start_worker()
+    scan, photos = pipeline.upload(pdfs.one_page_scan(1)), pipeline.upload(pdfs.pages(3, 2))
+    event = pipeline.event("bundle-1", [scan, photos], parent_bundle_id="parent-1")
+    event["documents"].append(
+        {
+            "document_id": "cut",
+            "segments": [{"source": photos, "pages": {"first": 3, "last": 3}}],
+        }
+    )
+    event["documents"].append(
+        {
+            "document_id": "merged",
+            "segments": [
+                {"source": scan},
+                {"source": photos, "pages": {"first": 2, "last": 3}},
+            ],
+        }
+    )
+    announced = pipeline.send(event)
+    outcome = pipeline.client.wait(announced, timeout_s=60)
+
+    assert outcome is not None, pipeline.last_lines()
+    assert outcome["extracted"] == 4
+    results = {r.data["document_id"]: r.data for r in pipeline.results(DOCUMENT_RESULT_TYPE)}
+    assert {name: r["images"] for name, r in results.items()} == {
+        "document-001": 1,
+        "document-002": 6,
+        "cut": 2,
+        "merged": 5,
+    }
+    merged = Manifest.model_validate(pipeline.manifest(results["merged"]["manifest"]["key"]))
+    assert [(i.name, i.segment, i.source_page) for i in merged.images] == [
+        ("page-001-image-001", 1, 1),
+        ("page-002-image-001", 2, 2),
+        ("page-002-image-002", 2, 2),
+        ("page-003-image-001", 2, 3),
+        ("page-003-image-002", 2, 3),
+    ]
+    for image in merged.images:
+        stored = pipeline.store.get(pipeline.output_bucket, image.key, max_bytes=2**24)
+        assert len(stored.body) == image.bytes
+    pipeline.wait_all_committed()
+    assert not list((pipeline.folder / "temp").glob("worker-*/*"))
+
+
+def test_a_redelivered_bundle_finds_its_manifest_and_makes_no_new_job(
+    make_pipeline: MakePipeline,
+) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    pipeline.start_worker()
+    with_checksum = pipeline.upload(pdfs.one_page_scan(1))
+    without = {"key": pipeline.upload(pdfs.one_page_scan(2))["key"]}
+    event = pipeline.event("bundle-1", [with_checksum, without])
+
+    first = pipeline.client.wait(pipeline.send(event), timeout_s=60)
+    jobs = len(pipeline.provider_jobs())
+    second = pipeline.client.wait(pipeline.send(event), timeout_s=60)
+
+    assert first is not None
+    assert second == first
+    assert jobs == len(pipeline.provider_jobs()) == 2
+    bodies: dict[str, set[bytes]] = {}
+    for result in pipeline.results():
+        bodies.setdefault(result.identifier, set()).add(result.body)
+    assert {len(different) for different in bodies.values()} == {1}
+
+
+def test_results_are_cloud_events_whose_id_is_the_extraction_id(
+    make_pipeline: MakePipeline,
+) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    pipeline.start_worker()
+    event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
+    trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = [("content-type", b"application/json"), ("traceparent", trace)]
+    pipeline.send_raw(json.dumps(event).encode(), headers=headers)
+    wait_for(lambda: len(pipeline.results()) == 2, 60, "both results", pipeline.last_lines)
+
+    document, bundle = pipeline.results()
+    assert document.headers["ce_type"] == DOCUMENT_RESULT_TYPE
+    assert document.identifier == document.data["extraction_id"]
+    assert document.headers["traceparent"] == trace.decode()
+    assert bundle.headers["ce_type"] == BUNDLE_RESULT_TYPE
+    assert pipeline.provider_jobs()[0]["key"] == document.identifier
+
+
+def test_structured_cloud_events_are_accepted(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    pipeline.start_worker()
+    event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
+    envelope = {"specversion": "1.0", "type": "x", "source": "/up", "id": "1", "data": event}
+    headers = [("Content-Type", b"Application/CloudEvents+JSON; charset=utf-8")]
+    pipeline.send_raw(json.dumps(envelope).encode(), headers=headers)
+    wait_for(lambda: len(pipeline.results()) == 2, 60, "both results", pipeline.last_lines)
+
+
+def test_a_worker_serves_metrics_and_health(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    worker = pipeline.start_worker()
+    event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
+    assert pipeline.client.wait(pipeline.send(event), timeout_s=60) is not None
+
+    metrics = pipeline.http(worker, "/metrics")
+    assert metrics is not None
+    assert 'bundles_documents_total{outcome="extracted"} 1.0' in metrics
+    for stage in ("fetch", "validate", "submit", "poll", "persist", "publish"):
+        assert f'bundles_stage_outcomes_total{{outcome="succeeded",stage="{stage}"}}' in metrics
+    assert pipeline.http(worker, "/live") is not None
+    assert pipeline.http(worker, "/ready") is not None
