@@ -162,10 +162,9 @@ def running_kafka3() -> Iterator[KafkaCluster]:
 def running_s3() -> Iterator[S3]:
     """An S3 store for the whole run."""
     if endpoint := os.environ.get("S3_ENDPOINT"):
-        try:
-            access, secret = os.environ["S3_ACCESS_KEY"], os.environ["S3_SECRET_KEY"]
-        except KeyError as error:
-            pytest.fail(f"S3_ENDPOINT is set, so {error} must be set too")
+        access, secret = (os.environ.get(name) for name in ("S3_ACCESS_KEY", "S3_SECRET_KEY"))
+        if not access or not secret:
+            pytest.fail("S3_ENDPOINT is set, so S3_ACCESS_KEY and S3_SECRET_KEY must be set too")
         yield S3(endpoint, access, secret, f"the one at S3_ENDPOINT={endpoint}")
     elif containers.wanted() and containers.engine_answers():
         with containers.running_s3() as (address, access, secret):

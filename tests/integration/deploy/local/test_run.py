@@ -1,0 +1,109 @@
+"""A whole test run as a process: what its servers leave behind, and what it says without them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+_ROOT = Path(__file__).parents[4]
+_PATIENCE = 150.0
+
+_NEEDS_KAFKA = """
+def test_needs_kafka(kafka):
+    pass
+"""
+
+_WAITS = """
+import json, os, pathlib, time
+
+def test_waits(kafka, s3):
+    cluster, server = kafka.cluster, s3.server
+    told = {
+        "processes": [cluster.pid(1), server.pid],
+        "folders": [str(cluster.data_dir), str(server.data_dir)],
+    }
+    pathlib.Path(os.environ["TOLD"] + ".part").write_text(json.dumps(told))
+    os.replace(os.environ["TOLD"] + ".part", os.environ["TOLD"])
+    time.sleep(600)
+"""
+
+
+def _start(tmp_path: Path, tests: str, **environment: str) -> subprocess.Popen[str]:
+    file = tmp_path / "test_in_a_run.py"
+    file.write_text(tests)
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("KAFKA_BOOTSTRAP", "S3_ENDPOINT", "TEST_SERVERS", "REQUIRE_REAL_KAFKA")
+        and name != "MIN_INTEGRATION_TESTS"
+    }
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "tests.conftest", str(file), "-rs"),
+            *(f"--rootdir={tmp_path}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+        ],
+        env={**inherited, **environment},
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_without_java_tests_of_kafka_are_skipped_saying_why(tmp_path: Path) -> None:
+    run = _start(tmp_path, _NEEDS_KAFKA, JAVA_HOME=str(tmp_path))
+    output, _ = run.communicate(timeout=_PATIENCE)
+    assert run.returncode == 0, output
+    assert "kafka: NONE. JAVA_HOME holds no Java" in output
+    assert "1 skipped" in output
+    assert "no Apache Kafka: JAVA_HOME" in output
+
+
+def test_where_real_kafka_is_required_its_absence_is_a_failure(tmp_path: Path) -> None:
+    run = _start(tmp_path, _NEEDS_KAFKA, JAVA_HOME=str(tmp_path), REQUIRE_REAL_KAFKA="1")
+    output, _ = run.communicate(timeout=_PATIENCE)
+    assert run.returncode == 1, output
+    assert "REQUIRE_REAL_KAFKA=1, but there is no Apache Kafka. JAVA_HOME" in output
+
+
+@pytest.mark.parametrize("missing", ["S3_ACCESS_KEY", "S3_SECRET_KEY"])
+def test_an_s3_endpoint_without_keys_is_a_failure_that_names_the_variable(
+    tmp_path: Path, missing: str
+) -> None:
+    environment = {"S3_ENDPOINT": "http://127.0.0.1:1", "S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "s"}
+    environment[missing] = ""
+    run = _start(tmp_path, "def test_needs_s3(s3):\n    pass\n", **environment)
+    output, _ = run.communicate(timeout=_PATIENCE)
+    assert run.returncode == 1, output
+    assert missing in output
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_ctrl_c_ends_the_servers_of_a_run_and_removes_their_data(tmp_path: Path) -> None:
+    told_file = tmp_path / "told.json"
+    run = _start(tmp_path, _WAITS, TOLD=str(told_file))
+    deadline = time.monotonic() + _PATIENCE
+    while not told_file.exists():
+        assert run.poll() is None, run.communicate()[0]
+        assert time.monotonic() < deadline, "the servers of the run never started"
+        time.sleep(0.05)
+    told = json.loads(told_file.read_text())
+    assert all(map(psutil.pid_exists, told["processes"]))
+    assert all(map(os.path.exists, told["folders"]))
+
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=_PATIENCE)
+
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert not any(map(psutil.pid_exists, told["processes"]))
+    assert not any(map(os.path.exists, told["folders"]))
