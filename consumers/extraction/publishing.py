@@ -74,9 +74,12 @@ def publish_bundle_result(
     outcomes: Sequence[DocumentOutcome],
 ) -> Task:
     """Task: done when the broker has the `BundleResult`."""
-    identifiers = [o.extraction_id or f"{o.document_id}:{o.reason}" for o in outcomes]
+    # Of everything that the body says: the same documents may end otherwise in another event, or
+    # after a redelivery, and equal ids must carry equal bytes.
+    said = [canonical_json(outcome).decode() for outcome in outcomes]
+    about = [event.parent_bundle_id or "", event.operation.value]
     result = BundleResult(
-        result_id=bundle_result_id(event.bundle_id, policy_version, identifiers),
+        result_id=bundle_result_id(event.bundle_id, policy_version, [*about, *said]),
         bundle_id=event.bundle_id,
         parent_bundle_id=event.parent_bundle_id,
         operation=event.operation,
