@@ -91,7 +91,7 @@ class _OutOfTime(BaseException):
 def _count_pages(
     file: BinaryIO, password: str | None, first_engine_seconds: float | None
 ) -> _Counted:
-    needs_password = False
+    needs_password = out_of_memory = False
     try:
         with _cpu_seconds(first_engine_seconds):
             counted = _count_with_pypdf(file, password)
@@ -100,7 +100,7 @@ def _count_pages(
     except _NeedsPassword:
         needs_password = True
     except MemoryError:
-        raise
+        out_of_memory = True  # pypdf reads a damaged file as a whole, pikepdf does not
     except (Exception, _OutOfTime):  # noqa: S110 - the second engine decides
         # Any class at all: on damaged files pypdf also raises ValueError, TypeError,
         # AssertionError, AttributeError and RecursionError.
@@ -112,6 +112,8 @@ def _count_pages(
     except MemoryError:
         raise
     except Exception as error:
+        if out_of_memory:
+            raise MemoryError from error
         if not needs_password:
             raise DocumentRejected("unreadable") from error
     if needs_password:

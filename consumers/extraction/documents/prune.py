@@ -411,9 +411,11 @@ def _readable_beginning(stream: Stream) -> bytes:
     filters = stream.get("/Filter")
     if isinstance(filters, Array) and len(filters) == 1:
         filters = filters[0]
+    raw = stream.read_raw_bytes()
+    if filters is None:
+        return bytes(raw)
     if filters != Name.FlateDecode:
         raise UnreadableContent
-    raw = stream.read_raw_bytes()
     decoder = zlib.decompressobj()
     decoded = b""
     try:

@@ -45,6 +45,8 @@ IMAGE_REASONS = frozenset(
     }
 )
 
+ENGINES = frozenset({"pypdf", "pikepdf"})
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9.+-]{1,60}/[a-zA-Z0-9.+-]{1,60}")
 _DETAIL_NAME = re.compile(r"[a-z_]{1,30}")
@@ -59,22 +61,18 @@ def raise_if_rejected(answer: Mapping[str, Any]) -> None:
     reason = answer.get("rejected")
     if reason is None:
         return
-    if reason not in DOCUMENT_REASONS:
-        raise InvalidAnswer
+    _member(reason, DOCUMENT_REASONS)
     detail = answer.get("detail")
     if not isinstance(detail, dict) or len(detail) > MAX_DETAILS:
         raise InvalidAnswer
     numbers = {
         _text(name, _DETAIL_NAME): _number(detail, name, minimum=-_MAX_NUMBER) for name in detail
     }
-    raise DocumentRejected(reason, numbers)
+    raise DocumentRejected(str(reason), numbers)
 
 
 def inspection(answer: Mapping[str, Any], limits: InspectionLimits) -> Inspection:
     value = _mapping(answer, "inspection")
-    engine = value.get("engine")
-    if engine not in ("pypdf", "pikepdf"):
-        raise InvalidAnswer
     libmagic_type = value.get("libmagic_type")
     return Inspection(
         sha256=_text(value.get("sha256"), _SHA256),
@@ -84,7 +82,7 @@ def inspection(answer: Mapping[str, Any], limits: InspectionLimits) -> Inspectio
         header_offset=_number(value, "header_offset", maximum=1024),
         libmagic_type=_text(libmagic_type, _MEDIA_TYPE) if libmagic_type else "",
         libmagic_version=_number(value, "libmagic_version", maximum=100_000),
-        engine=engine,
+        engine=_member(value.get("engine"), ENGINES),
         repaired=_boolean(value, "repaired"),
     )
 
@@ -126,14 +124,9 @@ def _image(value: object, limits: ImageLimits) -> VerifiedImage | RejectedImage:
         raise InvalidAnswer
     reason = value.get("reason")
     if reason is not None:
-        if reason not in IMAGE_REASONS:
-            raise InvalidAnswer
-        return RejectedImage(reason)
-    media_type = value.get("media_type")
-    if media_type not in limits.media_types:
-        raise InvalidAnswer
+        return RejectedImage(_member(reason, IMAGE_REASONS))
     return VerifiedImage(
-        media_type=media_type,
+        media_type=_member(value.get("media_type"), limits.media_types),
         width=_number(value, "width", minimum=1, maximum=limits.max_pixels),
         height=_number(value, "height", minimum=1, maximum=limits.max_pixels),
         bytes=_number(value, "bytes", minimum=1, maximum=limits.max_bytes),
@@ -160,6 +153,12 @@ def _number(
 def _boolean(values: Mapping[str, Any], key: str) -> bool:
     value = values.get(key)
     if not isinstance(value, bool):
+        raise InvalidAnswer
+    return value
+
+
+def _member(value: object, allowed: frozenset[str]) -> str:
+    if not isinstance(value, str) or value not in allowed:
         raise InvalidAnswer
     return value
 

@@ -2,6 +2,7 @@ import contextlib
 import hashlib
 import io
 import time
+from typing import Literal
 
 import pikepdf
 import pypdf
@@ -15,8 +16,10 @@ from tests import documents_pdfs, pdfs
 LIMITS = InspectionLimits(max_bytes=1 << 24, max_pages=1000)
 
 
-def inspect(pdf: bytes, limits: InspectionLimits = LIMITS, **more: str | None) -> Inspection:
-    return inspect_pdf(io.BytesIO(pdf), limits, **more)
+def inspect(
+    pdf: bytes, limits: InspectionLimits = LIMITS, password: str | None = None
+) -> Inspection:
+    return inspect_pdf(io.BytesIO(pdf), limits, password)
 
 
 def rejection(
@@ -27,7 +30,7 @@ def rejection(
     return rejected.value
 
 
-def opening_with_the_empty_password(revision: int) -> bytes:
+def opening_with_the_empty_password(revision: Literal[3, 4, 6]) -> bytes:
     buffer = io.BytesIO()
     with pikepdf.open(io.BytesIO(pdfs.pages(3))) as pdf:
         pdf.save(
@@ -76,7 +79,7 @@ def test_a_page_tree_of_reasonable_depth_is_read() -> None:
 
 
 def test_a_tree_that_multiplies_its_pages_is_refused() -> None:
-    assert rejection(documents_pdfs.page_tree_of_shared_nodes(9)).reason in (
+    assert rejection(documents_pdfs.page_tree_of_shared_nodes(6)).reason in (
         "unreadable",
         "too_many_pages",
     )
@@ -115,10 +118,12 @@ def test_an_engine_that_takes_too_long_leads_to_the_second(
     assert time.process_time() - started < 5
 
 
-def test_a_file_that_opens_with_the_empty_password_is_accepted() -> None:
-    for revision in (3, 4, 6):
-        found = inspect(opening_with_the_empty_password(revision))
-        assert (found.pages, found.encrypted) == (3, True)
+@pytest.mark.parametrize("revision", [3, 4, 6])
+def test_a_file_that_opens_with_the_empty_password_is_accepted(
+    revision: Literal[3, 4, 6],
+) -> None:
+    found = inspect(opening_with_the_empty_password(revision))
+    assert (found.pages, found.encrypted) == (3, True)
 
 
 def test_a_file_that_needs_a_password_is_refused_as_encrypted() -> None:
