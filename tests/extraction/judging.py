@@ -12,6 +12,8 @@ from tests.extraction import pixels, poppler
 from tests.extraction.engines import Found
 from tests.extraction.poppler import OracleImage
 
+_MOST_CANDIDATES = 40  # of a page with thousands of images, not all pairs can be compared
+
 
 @dataclass
 class Verdict:
@@ -83,8 +85,7 @@ class _Page:
             if image.file is None:
                 continue
             references = self._references(image)
-            # The same place on the page first: it is nearly always the one.
-            candidates = sorted(left, key=lambda found: found is not _at(mine, place))
+            candidates = _candidates(image, place, mine, left)
             match = next((c for c in candidates if _is_any_of(c, references)), None)
             if match is None:
                 pending.append(image)
@@ -146,8 +147,14 @@ class _Page:
             self.verdict.notes.append(f"{place}: {difference}, no two engines agree")
 
 
-def _at(mine: list[Found], place: int) -> Found | None:
-    return mine[place] if place < len(mine) else None
+def _candidates(
+    image: OracleImage, place: int, mine: list[Found], left: list[Found]
+) -> list[Found]:
+    """At the same place on the page first: it is nearly always the one."""
+    at_place = [mine[place]] if place < len(mine) and mine[place] in left else []
+    alike = [f for f in left if (f.width, f.height) == (image.width, image.height)]
+    others = [f for f in left if (f.width, f.height) != (image.width, image.height)]
+    return at_place + [*alike, *others][:_MOST_CANDIDATES]
 
 
 def _is_any_of(found: Found, references: list[Image.Image]) -> bool:
