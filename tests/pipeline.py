@@ -353,7 +353,8 @@ class Pipeline:
         wanted = ConsumerGroupTopicPartitions(
             self.group, [TopicPartition(self.topics.events, p) for p in range(self.partitions)]
         )
-        found = self.admin().list_consumer_group_offsets([wanted])[self.group].result(30)
+        admin = self.admin()  # kept until the answer is there: its end would cancel the request
+        found = admin.list_consumer_group_offsets([wanted])[self.group].result(30)
         return {tp.partition: tp.offset for tp in found.topic_partitions or []}
 
     def ends(self) -> dict[int, int]:
@@ -382,8 +383,8 @@ class Pipeline:
 
 
 def headers_of(record: Record) -> dict[str, str]:
-    found: list[tuple[str, Any]] = list(record.headers() or [])
-    return {name: (value or b"").decode(errors="replace") for name, value in found}
+    found: dict[str, Any] = dict(record.headers() or [])
+    return {name: (value or b"").decode(errors="replace") for name, value in found.items()}
 
 
 def wait_for(

