@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -27,6 +28,12 @@ __all__ = [
 
 def pytest_report_header() -> list[str]:
     return [f"kafka: {servers.kafka_plan()}", f"s3: {servers.s3_plan()}"]
+
+
+def pytest_sessionstart() -> None:
+    # A run that is told to end (`timeout`, a cancelled build) ends like one that got Ctrl-C:
+    # servers stopped, their data removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

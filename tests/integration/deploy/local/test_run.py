@@ -89,7 +89,10 @@ def test_an_s3_endpoint_without_keys_is_a_failure_that_names_the_variable(
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_ctrl_c_ends_the_servers_of_a_run_and_removes_their_data(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_ends_its_servers_and_removes_their_data(
+    tmp_path: Path, end: signal.Signals
+) -> None:
     told_file = tmp_path / "told.json"
     run = _start(tmp_path, _WAITS, TOLD=str(told_file))
     deadline = time.monotonic() + _PATIENCE
@@ -101,7 +104,7 @@ def test_ctrl_c_ends_the_servers_of_a_run_and_removes_their_data(tmp_path: Path)
     assert all(map(psutil.pid_exists, told["processes"]))
     assert all(map(os.path.exists, told["folders"]))
 
-    run.send_signal(signal.SIGINT)
+    run.send_signal(end)
     output, _ = run.communicate(timeout=_PATIENCE)
 
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
