@@ -76,7 +76,7 @@ def process_document(
         yield from publish_document_result(services, scope, write)
         yield from _clean_up(services, scope, policy, provider, keeper)
     finally:
-        local.drop()
+        local.close()
     return DocumentOutcome(
         document_id=document.document_id,
         status="extracted",

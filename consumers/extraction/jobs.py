@@ -94,13 +94,30 @@ def run_job(job: Job) -> Task:
 # -- submit ------------------------------------------------------------------------------------
 
 
+def _document_and_slot(job: Job) -> Task:
+    """Task: the local document to submit, and ``job.permit``.
+
+    Always in this order: whoever holds a job slot never waits for a place to keep files, because
+    those who have such a place may all be waiting for a slot.
+    """
+    if job.permit is not None and not job.local.here:
+        job.permit.release()
+        job.permit = None
+    document = yield from job.local.part(job.shard.first_page, job.shard.last_page)
+    if job.permit is None:
+        try:
+            job.permit = yield Acquire(job.provider.slots, job.keeper.record.bundle_id)
+        except BaseException:
+            job.local.discard(document)
+            raise
+    return document
+
+
 def _submit(job: Job) -> Task:
     """Leaves the record SUBMITTED with the job's id."""
     if not job.keeper.opened_here(job.index) and (yield from _settle_uncertain(job)):
         return
-    if job.permit is None:
-        job.permit = yield Acquire(job.provider.slots, job.keeper.record.bundle_id)
-    document = yield from job.local.part(job.shard.first_page, job.shard.last_page)
+    document = yield from _document_and_slot(job)
     yield SafePoint()
     options = SubmitOptions(
         soft_masks=job.policy.soft_masks,

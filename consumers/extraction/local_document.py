@@ -4,6 +4,7 @@ gone as soon as it is not. A job that only waits holds no file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from consumers.extraction.services import Services
 from consumers.extraction.workspace import DocumentDirectory
 from consumers.providers.protocol import Document as SubmittedDocument
 from consumers.runtime.effects import Acquire, SafePoint, Task, Together
-from consumers.runtime.limiter import Permit
+from consumers.runtime.limiter import Limiter, Permit
 from schemas.events import Document, Segment
 from schemas.policy import Policy
 from schemas.reasons import Reason
@@ -64,6 +65,11 @@ class LocalDocument:
         self._policy = policy
         self._bundle_id = bundle_id
         self._document = document
+        self._making = Limiter(1)
+        """The jobs of several shards share the copy: one of them makes it, the others wait."""
+        self._users: Counter[Path] = Counter()
+        self._parts: dict[Path, SubmittedDocument] = {}
+        self._drop_when_unused = False
         self._permit: Permit | None = None
         self._directory: DocumentDirectory | None = None
         self._sources: tuple[FetchedSource, ...] | None = None
@@ -74,48 +80,66 @@ class LocalDocument:
         """What the job record says was submitted: a later copy must be the same bytes."""
         self._expected_sha256 = sha256
 
+    @property
+    def here(self) -> bool:
+        """`part` gives a file without taking another place of the worker's capacity."""
+        return self._local is not None
+
     def sources(self) -> Task:
         """Task: the fetched sources (tuple[FetchedSource, ...]), one per segment."""
-        if self._sources is None:
-            self._permit = yield Acquire(self._services.documents, self._bundle_id)
-            yield SafePoint()
-            self._directory = self._services.workspace.document_dir("document")
-            with self._scope.stage("fetch"):
-                self._sources = yield from self._fetch()
-        return self._sources
+        making = yield Acquire(self._making, "copy")
+        try:
+            return (yield from self._sources_made())
+        finally:
+            making.release()
 
     def ensure(self) -> Task:
         """Task: the inspected `Local`, made now if it is not here."""
-        if self._local is None:
-            sources: tuple[FetchedSource, ...] = yield from self.sources()
-            yield SafePoint()
-            with self._scope.stage("validate"):
-                self._local = yield from self._inspect(sources)
-            self._scope.note(
-                "validated", stage="validate", bytes=self._local.bytes, pages=self._local.pages
-            )
-        return self._local
+        making = yield Acquire(self._making, "copy")
+        try:
+            return (yield from self._local_made())
+        finally:
+            making.release()
 
     def part(self, first_page: int, last_page: int) -> Task:
-        """Task: a `SubmittedDocument` of these pages. The caller deletes it with `discard`."""
-        local: Local = yield from self.ensure()
-        if (first_page, last_page) == (1, local.pages):
-            return SubmittedDocument(local.path, local.sha256, local.bytes, local.pages)
-        assert self._directory is not None
-        name = f"pages-{first_page}-{last_page}.pdf"
-        part = AssemblyPart(local.path, first_page, last_page)
-        with self._scope.stage("validate"):
-            made: Assembled = yield from self._assemble([part], self._directory, name)
-        return SubmittedDocument(self._directory.file(name), made.sha256, made.bytes, made.pages)
+        """Task: a `SubmittedDocument` of these pages. It stays until the caller gives it back with
+        `discard`, whoever drops the copy meanwhile."""
+        making = yield Acquire(self._making, "copy")
+        try:
+            local: Local = yield from self._local_made()
+            if (first_page, last_page) == (1, local.pages):
+                made = SubmittedDocument(local.path, local.sha256, local.bytes, local.pages)
+            else:
+                made = yield from self._cut(local, first_page, last_page)
+            self._users[made.path] += 1
+            return made
+        finally:
+            making.release()
 
     def discard(self, submitted: SubmittedDocument) -> None:
-        whole = self._local.path if self._local is not None else None
-        if self._directory is not None and submitted.path != whole:
-            self._directory.remove(submitted.path.name)
+        path, whole = submitted.path, self._local.path if self._local is not None else None
+        self._users[path] -= 1
+        if self._users[path] <= 0:
+            del self._users[path]
+            self._parts.pop(path, None)
+            if self._directory is not None and path != whole:
+                self._directory.remove(path.name)
+        if self._drop_when_unused and not self._users and not self._making.in_use:
+            self.close()
 
     def drop(self) -> None:
-        """The files go; `ensure` can bring them back. Safe to call twice."""
+        """The files go as soon as nobody uses them; `ensure` can bring them back."""
+        if self._users or self._making.in_use:  # whoever is making it will use it
+            self._drop_when_unused = True
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """The files go now. Safe to call twice."""
         self._local = self._sources = None
+        self._users.clear()
+        self._parts.clear()
+        self._drop_when_unused = False
         directory, self._directory = self._directory, None
         permit, self._permit = self._permit, None
         try:
@@ -124,6 +148,48 @@ class LocalDocument:
         finally:
             if permit is not None:
                 permit.release()
+
+    def _sources_made(self) -> Task:
+        self._drop_when_unused = False
+        if self._sources is None:
+            if self._permit is None:
+                self._permit = yield Acquire(self._services.documents, self._bundle_id)
+            yield SafePoint()
+            if self._directory is None:
+                self._directory = self._services.workspace.document_dir("document")
+            try:
+                with self._scope.stage("fetch"):
+                    self._sources = yield from self._fetch()
+            except BaseException:
+                self.close()  # another shard that tries must not meet half of it
+                raise
+        return self._sources
+
+    def _local_made(self) -> Task:
+        if self._local is None:
+            sources: tuple[FetchedSource, ...] = yield from self._sources_made()
+            yield SafePoint()
+            try:
+                with self._scope.stage("validate"):
+                    self._local = yield from self._inspect(sources)
+            except BaseException:
+                self.close()
+                raise
+            self._scope.note(
+                "validated", stage="validate", bytes=self._local.bytes, pages=self._local.pages
+            )
+        return self._local
+
+    def _cut(self, local: Local, first_page: int, last_page: int) -> Task:
+        assert self._directory is not None
+        name = f"pages-{first_page}-{last_page}.pdf"
+        path = self._directory.file(name)
+        if path not in self._parts:
+            part = AssemblyPart(local.path, first_page, last_page)
+            with self._scope.stage("validate"):
+                made: Assembled = yield from self._assemble([part], self._directory, name)
+            self._parts[path] = SubmittedDocument(path, made.sha256, made.bytes, made.pages)
+        return self._parts[path]
 
     # -- fetch -------------------------------------------------------------------------------
 
