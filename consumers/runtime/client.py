@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -36,6 +37,10 @@ _WRONG_AT_START = {
 }
 
 
+LOGGER = logging.getLogger("librdkafka")
+"""Where the clients write what they would otherwise print to stderr in a format of their own."""
+
+
 def consumer_config(settings: RuntimeSettings) -> dict[str, Any]:
     """librdkafka properties of the consumer.
 
@@ -55,6 +60,7 @@ def consumer_config(settings: RuntimeSettings) -> dict[str, Any]:
         "queued.min.messages": 50,
         "queued.max.messages.kbytes": 2048,
         "fetch.queue.backoff.ms": 100,
+        "logger": LOGGER,
     }
     if settings.group_protocol == "classic":
         config["partition.assignment.strategy"] = settings.assignor

@@ -18,7 +18,8 @@ I4  Only the latest delivery of an offset, in the current epoch of its partition
     A completion after a revoke, or of a delivery that was replaced, changes nothing.
 I5  When every delivered offset is done, the position is the highest of them + 1.
 I6  An offset is skipped on re-delivery only if it is done: below the position, completed in this
-    epoch, or named by intact metadata of exactly the offset that is committed.
+    epoch, or named by intact metadata of exactly the offset that is committed. What such metadata
+    names is never processed again, over any number of moves.
 I7  Metadata never exceeds its limit; when it cannot be written the offset is committed without.
 I8  Revoke, loss or completion of a partition that is not owned changes nothing.
 """
@@ -115,7 +116,7 @@ class _PartitionLedger:
         self.delivered = start
         self.pending: dict[int, int] = {}  # offset -> generation of its latest delivery
         self.done: set[int] = set()  # delivered, done, above the position
-        self.restored = {offset for offset in restored if offset > start}
+        self.restored = {offset for offset in restored if offset >= start}
         # Delivered offsets not yet passed by the position, lowest first.
         self.ahead: list[int] = []
         # Start with no commit on the broker: say so there, or a restart would resolve it anew.
@@ -158,7 +159,7 @@ class _PartitionLedger:
             return None
         self.changed = False
         position = self.position
-        self.restored = {offset for offset in self.restored if offset > position}
+        self.restored = {offset for offset in self.restored if offset >= position}
         metadata = encode(position, self.done | self.restored, limit)
         wanted = (position, metadata or "")
         if wanted == self.sent or (self.sent is None and wanted == (self.committed, "")):

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from consumers.runtime.client import LOGGER
 from consumers.runtime.effects import Message, PublishRefused
 from consumers.runtime.observer import NullObserver, Observer
 from consumers.runtime.settings import RuntimeSettings
@@ -39,6 +40,7 @@ def producer_config(settings: RuntimeSettings) -> dict[str, Any]:
         "enable.idempotence": True,
         "delivery.timeout.ms": timeout,
         "linger.ms": 5,
+        "logger": LOGGER,
         "queue.buffering.max.kbytes": 64 * 1024,
         **settings.client,
         **settings.producer,
@@ -47,7 +49,12 @@ def producer_config(settings: RuntimeSettings) -> dict[str, Any]:
 
 class Publisher:
     """Wraps a producer: acknowledged publishing for tasks, fire-and-forget for records whose loss
-    costs nothing but history. All methods belong to the control thread."""
+    costs nothing but history. All methods belong to the control thread.
+
+    A broker refuses a whole batch when the batch, or one record in it, is above its limit. So what
+    was refused as too large is sent once more in a batch of its own, and only the answer to that
+    counts: a large record never condemns its neighbours.
+    """
 
     def __init__(
         self,
@@ -57,9 +64,10 @@ class Publisher:
     ) -> None:
         self._observer: Observer = observer if observer is not None else NullObserver()
         self._fatal: str | None = None
-        config = producer_config(settings)
-        config["error_cb"] = self._on_error
-        self._producer = make_producer(config)
+        self._config = {**producer_config(settings), "error_cb": self._on_error}
+        self._make_producer = make_producer
+        self._batching = make_producer(self._config)
+        self._single: Producer | None = None
         # What the client's full queue did not take, oldest first.
         self._backlog: deque[tuple[Message, OnDelivery]] = deque()
         # Refusals that the client raised at once; told from `poll`, never from inside `publish`.
@@ -86,7 +94,7 @@ class Publisher:
                 self._observer.publish_refused(message.topic, refused.code)
             on_delivery(refused)
 
-        if self._backlog or not self._try(message, report):
+        if self._backlog or not self._batched(message, report):
             self._backlog.append((message, report))
 
     def send(self, message: Message) -> None:
@@ -96,17 +104,38 @@ class Publisher:
             if refused is not None:
                 self._observer.send_failed(message.topic, refused.code)
 
-        if self._backlog or not self._try(message, report):
+        if self._backlog or not self._batched(message, report):
             self._observer.send_failed(message.topic, "_QUEUE_FULL")
 
-    def _try(self, message: Message, report: OnDelivery) -> bool:
+    def _batched(self, message: Message, report: OnDelivery) -> bool:
         """False: the client's queue is full."""
 
         def on_delivery(error: KafkaError | None, _: Any) -> None:
+            if error is not None and error.code() in _TOO_LARGE:
+                self._alone(message, report)
+            else:
+                report(None if error is None else _refused(error))
+
+        return self._produce(self._batching, message, on_delivery, report)
+
+    def _alone(self, message: Message, report: OnDelivery) -> None:
+        def on_delivery(error: KafkaError | None, _: Any) -> None:
             report(None if error is None else _refused(error))
 
+        if self._single is None:
+            self._single = self._make_producer({**self._config, "batch.num.messages": 1})
+        if not self._produce(self._single, message, on_delivery, report):
+            self._refusals.append((report, PublishRefused("_QUEUE_FULL")))
+
+    def _produce(
+        self,
+        producer: Producer,
+        message: Message,
+        on_delivery: Callable[[KafkaError | None, Any], None],
+        report: OnDelivery,
+    ) -> bool:
         try:
-            self._producer.produce(
+            producer.produce(
                 message.topic,
                 key=message.key,
                 value=message.value,
@@ -127,8 +156,10 @@ class Publisher:
 
     def poll(self) -> None:
         """Serve delivery reports and retry what the client had no room for. Does not block."""
-        self._producer.poll(0)
-        while self._backlog and self._try(*self._backlog[0]):
+        self._batching.poll(0)
+        if self._single is not None:
+            self._single.poll(0)
+        while self._backlog and self._batched(*self._backlog[0]):
             self._backlog.popleft()
         while self._refusals:
             report, refused = self._refusals.popleft()
@@ -137,7 +168,10 @@ class Publisher:
     def flush(self, seconds: float) -> int:
         """Wait up to ``seconds`` for everything that was sent. Gives how many records are left."""
         self.poll()
-        return int(self._producer.flush(max(0.0, seconds))) + len(self._backlog)
+        left = int(self._batching.flush(max(0.0, seconds))) + len(self._backlog)
+        if self._single is not None:
+            left += int(self._single.flush(max(0.0, seconds)))
+        return left
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

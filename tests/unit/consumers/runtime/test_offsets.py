@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from consumers.runtime.offset_metadata import BROKER_LIMIT, MetadataVerdict
+from consumers.runtime.offset_metadata import BROKER_LIMIT, MetadataVerdict, decode
 from consumers.runtime.offsets import Commit, OffsetLedger, Partition, Skip, Ticket
 
 P = Partition("events", 0)
@@ -224,6 +224,7 @@ class History(RuleBasedStateMachine):
         self.on_the_way: list[tuple[OffsetLedger, Commit]] = []
         self.cursor = 0
         self.settled: set[int] = set()
+        self.remembered: set[int] = set()
         self.tickets: list[tuple[OffsetLedger, Ticket]] = []
         self.latest: dict[int, Ticket] = {}
         self.delivered: set[int] = set()
@@ -235,9 +236,13 @@ class History(RuleBasedStateMachine):
     def assign(self, which: int) -> None:
         self.owner = self.members[which]
         self.start = self.position = self.committed or 0
-        self.owner.assigned(
+        found = self.owner.assigned(
             P, self.start, committed=self.committed is not None, metadata=self.metadata
         )
+        known = set() if self.committed is None else decode(self.start, self.metadata)[0]
+        assert found.restored == len(known)
+        assert known <= self.settled, "I6"
+        self.remembered = known
         self.cursor = self.start
         self.latest = {}
         self.delivered = set()
@@ -262,6 +267,7 @@ class History(RuleBasedStateMachine):
             assert ticket is Skip.ALREADY_DONE
             assert offset in self.settled, "I6"
             return
+        assert offset not in self.remembered, "I6"
         self.latest[offset] = ticket
         self.tickets.append((self.owner, ticket))
 
@@ -286,6 +292,8 @@ class History(RuleBasedStateMachine):
     def send(self, member: OffsetLedger, commit: Commit) -> None:
         assert len(commit.metadata.encode()) <= BROKER_LIMIT, "I7"
         assert commit.offset >= (self.committed or 0), "I2"
+        handed_on = decode(commit.offset, commit.metadata)[0]
+        assert {o for o in self.remembered if o >= commit.offset} <= handed_on, "I6"
         self.on_the_way.append((member, commit))
 
     @precondition(lambda self: self.on_the_way)
