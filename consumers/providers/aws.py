@@ -6,6 +6,7 @@ hands them out. Its retries are off (`total_max_attempts` 1), waiting is the pip
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -126,7 +127,7 @@ class Clients:
         return self._client("textract", self.settings.aws.textract_url)
 
     def _client(self, service: str, url: str | None) -> Any:
-        return botocore.session.get_session().create_client(
+        return _session().create_client(
             service,
             region_name=self.settings.aws.region,
             endpoint_url=url,
@@ -143,6 +144,12 @@ class Clients:
         )
 
 
+@functools.cache
+def _session() -> Any:
+    """One for the process: it reads its models and credentials once."""
+    return botocore.session.get_session()
+
+
 def call(operation: str, function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
     """One API call.
 
@@ -157,6 +164,9 @@ def call(operation: str, function: Callable[..., Any], **arguments: Any) -> dict
         problem = _refused(error, operation)
     except (boto.BotoCoreError, OSError) as error:
         problem = _not_answered(error, operation)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # botocore's parsers let these out for bodies that are not what they expect.
+        problem = unusable("answer_unreadable", operation)
     # Outside of the handlers: botocore's texts name keys, buckets and hosts.
     if problem is not None:
         raise problem
@@ -237,6 +247,8 @@ class JobFolder:
                 Prefix=self.prefix,
                 **more,
             )
+            if "IsTruncated" not in page:  # any XML or HTML is read as an empty list otherwise
+                raise CallFailed("answer_not_a_listing", operation=operation)
             for item in page.get("Contents", []):
                 yield str(item["Key"]).removeprefix(self.prefix)
             if at_most or not page.get("IsTruncated"):

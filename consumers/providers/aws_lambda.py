@@ -76,7 +76,7 @@ class AwsLambdaProvider:
         )
         if answer.get("FunctionError"):
             raise SubmitUnknown("function_error", status=200, operation=SUBMIT)
-        if answer.get("StatusCode") not in (200, 202):
+        if answer.get("StatusCode") != 202:
             raise SubmitUnknown("not_accepted", operation=SUBMIT)
         return Submission(key)
 

@@ -227,7 +227,7 @@ def api_client(
     code_of: Callable[[Any], str | None] = error_code,
     max_json_bytes: int | None = None,
 ) -> ApiClient:
-    _check_base_url(settings, base_url, secret=bool(credential()))
+    _check_base_url(settings, base_url, secret=credential is not dict)
     return ApiClient(
         base_url,
         credential=credential,

@@ -146,7 +146,10 @@ class TextractProvider:
         remote_id = job_id.partition("/")[2]
         if not remote_id:
             raise JobNotFound("job_id_invalid", operation=operation)
-        return call(operation, self._textract.get_document_analysis, JobId=remote_id, **arguments)
+        answer = call(operation, self._textract.get_document_analysis, JobId=remote_id, **arguments)
+        if not isinstance(answer.get("JobStatus"), str):
+            raise CallFailed("answer_without_status", operation=operation)
+        return answer
 
     def _figures(self, job_id: str) -> Iterator[Region]:
         more: dict[str, Any] = {}
