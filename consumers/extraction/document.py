@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from consumers.extraction.calls import call
 from consumers.extraction.jobs import Job, run_job
 from consumers.extraction.local_document import Local, LocalDocument
 from consumers.extraction.persist import Finished, persist
@@ -24,7 +23,7 @@ from consumers.extraction.record_keeper import (
     open_record,
 )
 from consumers.extraction.retries import classify
-from consumers.extraction.scope import Scope
+from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
 from consumers.extraction.shards import plan_shards
 from consumers.extraction.timestamps import rfc3339
@@ -61,15 +60,20 @@ def process_document(
         if keeper is None:
             keeper = yield from _open(services, scope, policy, event, document, local, provider)
         local.expect(keeper.record.submitted_sha256)
-        write = (
-            None if keeper.opened_here(0) else (yield from _find(services, scope, policy, keeper))
-        )
+        write = None if keeper.opened_here(0) else (yield from keeper.find_manifest())
         if write is None:
             if revive or replays > keeper.record.replays:
                 yield from _revive(keeper, replays)
-            finished = yield from _run_jobs(services, scope, policy, provider, keeper, local)
-            local.drop()
-            write = yield from persist(services, scope, policy, finished)
+            try:
+                finished = yield from _run_jobs(services, scope, policy, provider, keeper, local)
+                local.drop()
+                write = yield from persist(services, scope, policy, finished)
+            except DocumentFailed:
+                # Another worker with this document may have been quicker, and have had the service
+                # forget the job under us.
+                write = yield from keeper.find_manifest()
+                if write is None:
+                    raise
         else:
             scope.note("manifest_found", stage="accept", images=len(write.manifest.images))
         local.drop()
@@ -114,21 +118,6 @@ def _identify(
         scope.extraction_id = identifier
         scope.note("accepted", stage="accept", wait_s=scope.timeline.seconds["queue"])
     return identifier
-
-
-def _find(services: Services, scope: Scope, policy: Policy, keeper: RecordKeeper) -> Task:
-    """Task: the manifest that stands already, as a `ManifestWrite`, or None."""
-    with scope.timeline.during("storage"):
-        return (
-            yield from call(
-                services,
-                scope,
-                services.output,
-                "manifest_find",
-                lambda: services.manifests.find(keeper.record.manifest_key),
-                retries=policy.retries,
-            )
-        )
 
 
 def _open(

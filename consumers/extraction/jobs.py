@@ -59,7 +59,8 @@ class Job:
 def run_job(job: Job) -> Task:
     """Task: the `JobStatus` of the succeeded job.
 
-    :raises DocumentFailed: the service's verdict, the deadline, or no submit left.
+    :raises DocumentFailed: the service's verdict, the deadline, no submit left, or the job is gone
+        because another worker finished the document (its manifest stands then).
     """
     metrics, name = job.services.metrics, job.provider.provider.name
     in_flight = metrics.jobs_in_flight.labels(name)
@@ -286,6 +287,9 @@ def _poll_until_done(job: Job) -> Task:
                 hint = None
                 scope.failed_attempt(error.code, missing, job_id=shard.job_id)
                 if missing > policy.retries.not_found_grace:
+                    if (yield from job.keeper.find_manifest()) is not None:
+                        # Another worker finished it and cleaned up: nothing is to be done again.
+                        raise DocumentFailed(Reason.JOB_FORGOTTEN, "poll", error.code) from None
                     yield from _another_job(job, Reason.JOB_FORGOTTEN, error.code)
                     return None
                 continue

@@ -97,6 +97,16 @@ class RecordKeeper:
         self.record, self._etag = found
         return True
 
+    def find_manifest(self) -> Task:
+        """Task: the extraction's manifest where it stands already (a `ManifestWrite`), or None."""
+        with self._scope.timeline.during("storage"):
+            return (
+                yield from self._store(
+                    "manifest_find",
+                    partial(self._services.manifests.find, self.record.manifest_key),
+                )
+            )
+
     def _write(self, **changes: object) -> Task:
         record = self.record.model_copy(
             update={
