@@ -93,7 +93,9 @@ class Decoder:
         try:
             facts = read_facts(mask, max_pixels=self._max_pixels)
             levels = self._pixels(mask, facts)
-        except BadImage:
+        except MemoryError:
+            raise
+        except Exception:
             return None
         if levels.ndim == 3:
             levels = levels[:, :, 0]
@@ -130,7 +132,11 @@ class Decoder:
     def _decoded(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         self._check_inner_size(image, facts)
         try:
-            return render(self._pdf, image)
+            pixels = render(self._pdf, image)
+            is_gray = facts.colour_space is not None and facts.colour_space.kind == "gray"
+            # PDFium gives gray with a /Decode of its own as RGB.
+            is_wide = is_gray and facts.profile is None and pixels.ndim == 3
+            return pixels[:, :, 0] if is_wide and pixels.shape[2] == 3 else pixels
         except BadImage:
             picture = pikepdf.PdfImage(image).as_pil_image()
             return np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))

@@ -66,7 +66,9 @@ def jpeg_of(image: Image.Image, **options: Any) -> bytes:
 def group4_of(image: Image.Image) -> bytes:
     """The CCITT Group 4 data of a black and white image, taken out of a TIFF file."""
     buffer = io.BytesIO()
-    image.save(buffer, "TIFF", compression="group4", strip_size=1 << 30)
+    # Pillow codes ones, which are white to it, as the black runs of a fax.
+    inverted = image.point(lambda level: 255 - level)
+    inverted.save(buffer, "TIFF", compression="group4", strip_size=1 << 30)
     with Image.open(buffer) as tiff:
         (start,) = tiff.tag_v2[273]  # type: ignore[attr-defined]
         (size,) = tiff.tag_v2[279]  # type: ignore[attr-defined]
