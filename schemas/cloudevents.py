@@ -56,7 +56,7 @@ def parse_event(value: bytes | None, headers: Headers) -> ReceivedEvent:
     if value[0] == 0:
         raise EventRejected(Reason.EVENT_SCHEMA_FRAMED)
     try:
-        document: Any = json.loads(value)
+        document: Any = json.loads(value.decode())  # UTF-8, as RFC 8259 wants it
     except (ValueError, RecursionError):
         raise EventRejected(Reason.EVENT_UNPARSABLE, "not JSON") from None
     if not isinstance(document, dict):

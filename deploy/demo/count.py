@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Message as Record
 
 from schemas import topics as names
+from schemas.cloudevents import EventRejected, parse_event
 from schemas.results import DOCUMENT_RESULT_TYPE
 from schemas.topics import TopicSettings
 from sinks.objectstore import ObjectStore
@@ -25,7 +26,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(slots=True)
 class Count:
-    """What stands there. Documents are those that the events announced."""
+    """What stands there. Documents are those that readable events announced."""
 
     events: int = 0
     documents: set[Document] = field(default_factory=set)
@@ -73,9 +74,11 @@ def count(
     found = Count()
     for record in read_topic(client, topics.events):
         found.events += 1
-        event = json.loads(record.value() or b"{}")
-        for document in event.get("documents", []):
-            found.documents.add((event["bundle_id"], document["document_id"]))
+        try:
+            event = parse_event(record.value(), []).event
+        except EventRejected:
+            continue
+        found.documents |= {(event.bundle_id, d.document_id) for d in event.documents}
     for record in read_topic(client, topics.results):
         headers = _headers(record)
         if headers.get(names.CE_TYPE) == DOCUMENT_RESULT_TYPE:
