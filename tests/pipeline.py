@@ -227,15 +227,22 @@ class Pipeline:
         self.provider = provider
         return provider
 
-    def start_worker(self, *arguments: str, wait: bool = True, **environment: str) -> ChildProcess:
-        """A worker as a process; with ``wait``, until it has joined its group."""
+    def start_worker(
+        self,
+        *arguments: str,
+        wait: bool = True,
+        command: Sequence[str] = ("consumers.cli", "run"),
+        **environment: str,
+    ) -> ChildProcess:
+        """A worker as a process; with ``wait``, until it has joined its group. ``command``: a
+        module and its first arguments, where it is not `bundles run`."""
         number = len(self.workers) + 1
         ready = self.folder / f"worker-{number}.ready"
         ready.unlink(missing_ok=True)
         worker = ChildProcess(
             f"worker-{number}",
             [
-                *(sys.executable, "-m", "consumers.cli", "run", "--ready-file", str(ready)),
+                *(sys.executable, "-m", *command, "--ready-file", str(ready)),
                 *("--config", str(self._write_config()), *arguments),
             ],
             log_file=self.folder / f"worker-{number}.log",
