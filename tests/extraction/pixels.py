@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,8 +67,8 @@ def by_pikepdf(path: Path, password: str | None, object_id: str) -> Image.Image 
     number, generation = (int(part) for part in object_id.split())
     try:
         with pikepdf.open(path, password=password or "") as pdf:
-            image = pikepdf.PdfImage(pdf.get_object(number, generation))
-            return flattened(image.as_pil_image())
+            stream = cast(pikepdf.Stream, pdf.get_object(number, generation))
+            return flattened(pikepdf.PdfImage(stream).as_pil_image())
     except Exception:
         return None
 

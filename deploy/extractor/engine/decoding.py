@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pikepdf
@@ -242,7 +243,7 @@ def _opaque(pixels: Samples) -> Samples:
     return pixels[:, :, :3] if pixels.ndim == 3 else pixels
 
 
-def _resized(pixels: Samples, width: int, height: int) -> Samples:
+def _resized(pixels: Any, width: int, height: int) -> Any:
     """By repeating pixels, as a viewer without smoothing does."""
     if pixels.shape[:2] == (height, width):
         return pixels
@@ -261,8 +262,8 @@ def _with_channel(colours: Samples, alpha: Samples) -> Samples:
     wide[:, :, :-1] = colours.reshape(*colours.shape[:2], -1)
     pixels = wide.view(np.uint16 if channels == 2 else np.uint32)[:, :, 0]
     height, width = alpha.shape
-    result = np.ascontiguousarray(_resized(pixels, width, height)).view(np.uint8)  # type: ignore
-    result = result.reshape(height, width, channels)
+    resized: Any = np.ascontiguousarray(_resized(pixels, width, height))
+    result: Samples = resized.view(np.uint8).reshape(height, width, channels)
     result[:, :, -1] = alpha
     return result
 

@@ -69,7 +69,7 @@ def read_facts(image: pikepdf.Stream, *, max_pixels: int) -> ImageFacts:
     if width * height > max_pixels:
         raise BadImage("too_many_pixels")
     filters = read_filters(image)
-    is_stencil = image.get("/ImageMask") is True
+    is_stencil = is_stencil_mask(image)
     colour_space = None
     if not is_stencil and "/ColorSpace" in image:
         colour_space = read_colour_space(image["/ColorSpace"])
@@ -91,6 +91,12 @@ def read_facts(image: pikepdf.Stream, *, max_pixels: int) -> ImageFacts:
         has_colour_key=isinstance(mask, pikepdf.Array),
         soft_mask_in_data=_integer(image.get("/SMaskInData"), 0) != 0,
     )
+
+
+def is_stencil_mask(image: pikepdf.Stream) -> bool:
+    """Whether an image has no colours but says where to paint."""
+    value: Any = image.get("/ImageMask")
+    return value is True
 
 
 def read_filters(image: pikepdf.Stream) -> tuple[str, ...]:

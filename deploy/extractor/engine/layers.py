@@ -18,10 +18,9 @@ class Layers:
 
     def __init__(self, pdf: pikepdf.Pdf) -> None:
         properties = pdf.Root.get("/OCProperties")
-        self.exist = isinstance(properties, pikepdf.Dictionary)
-        self._off: set[tuple[int, int]] = set()
-        if self.exist:
-            self._off = _groups_off(properties)
+        is_given = isinstance(properties, pikepdf.Dictionary)
+        self.exist = is_given
+        self._off = _groups_off(properties) if is_given else set()
 
     def shows(self, member: Any) -> bool:
         """Whether content that names this group or membership dictionary is shown."""
@@ -62,7 +61,7 @@ class Layers:
                 return True
 
 
-def _groups_off(properties: pikepdf.Dictionary) -> set[tuple[int, int]]:
+def _groups_off(properties: Any) -> set[tuple[int, int]]:
     configuration = properties.get("/D")
     if not isinstance(configuration, pikepdf.Dictionary):
         return set()

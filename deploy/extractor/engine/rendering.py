@@ -9,12 +9,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import numpy as np
 import pikepdf
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from deploy.extractor.engine.facts import is_stencil_mask
 from deploy.extractor.engine.model import BadImage
 from deploy.extractor.engine.png import Samples
 
@@ -39,7 +41,7 @@ def render(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
     """
     with _bitmap(owner, image) as pixels:
         # PDFium gives a stencil as a mask, which is 255 where it paints.
-        return 255 - pixels if image.get("/ImageMask") is True else pixels.copy()
+        return 255 - pixels if is_stencil_mask(image) else pixels.copy()
 
 
 def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
@@ -51,7 +53,7 @@ def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
         if pixels.ndim != 2:
             raise BadImage("undecodable")
         packed = np.packbits(pixels, axis=1)
-    return ~packed if image.get("/ImageMask") is True else packed
+    return ~packed if is_stencil_mask(image) else packed
 
 
 @contextmanager
@@ -111,8 +113,9 @@ def _copied(
     if isinstance(image.get("/Mask"), pikepdf.Array):
         needed["/Mask"] = image["/Mask"]
     needed["/Subtype"] = pikepdf.Name.Image
-    copy: pikepdf.Stream = target.copy_foreign(owner.make_stream(b"", needed))
+    # Any: what is copied is a stream, and its entries are as odd as the document's.
+    copy: Any = target.copy_foreign(owner.make_stream(b"", needed))
     copy.write(
         image.read_raw_bytes(), filter=copy.get("/Filter"), decode_parms=copy.get("/DecodeParms")
     )
-    return copy
+    return cast(pikepdf.Stream, copy)

@@ -19,8 +19,8 @@ from tests.unit.deploy.extractor.engine.documents import (
     run,
 )
 
-RGB = {"ColorSpace": Name.DeviceRGB, "BitsPerComponent": 8}
-GRAY = {"ColorSpace": Name.DeviceGray, "BitsPerComponent": 8}
+RGB: dict[str, Any] = {"ColorSpace": Name.DeviceRGB, "BitsPerComponent": 8}
+GRAY: dict[str, Any] = {"ColorSpace": Name.DeviceGray, "BitsPerComponent": 8}
 ALPHA = bytes(range(0, 256, 2)) * 4  # 32 x 16
 
 

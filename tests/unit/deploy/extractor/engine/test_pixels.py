@@ -25,11 +25,11 @@ from tests.unit.deploy.extractor.engine.documents import (
     run,
 )
 
-RGB = {"ColorSpace": Name.DeviceRGB, "BitsPerComponent": 8}
-GRAY = {"ColorSpace": Name.DeviceGray, "BitsPerComponent": 8}
+RGB: dict[str, Any] = {"ColorSpace": Name.DeviceRGB, "BitsPerComponent": 8}
+GRAY: dict[str, Any] = {"ColorSpace": Name.DeviceGray, "BitsPerComponent": 8}
 
 
-def size_of(image: Image.Image) -> dict[str, int]:
+def size_of(image: Image.Image) -> dict[str, Any]:
     return {"Width": image.width, "Height": image.height}
 
 
