@@ -71,7 +71,7 @@ def test_a_file_with_a_known_password_is_tried_without_and_with_it(tmp_path: Pat
 
 
 def test_right_verdicts_end_well_and_the_last_line_is_the_count(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"file": "good.pdf", "pages": 3, "content": pdfs.pages(3)},
         {
             "file": "locked.pdf",
@@ -96,7 +96,7 @@ def test_right_verdicts_end_well_and_the_last_line_is_the_count(tmp_path: Path) 
 
 
 def test_wrong_verdicts_are_named_and_end_badly(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"file": "count.pdf", "pages": 4, "content": pdfs.pages(3)},
         {"file": "readable.pdf", "pages": "", "content": pdfs.pages(1)},
         {"file": "missing.pdf", "pages": 1},

@@ -1,7 +1,7 @@
 """Cut and merge: a new PDF from pages of others, that holds only what these pages draw.
 
-The same sources and page ranges give the same bytes on every machine with the same qpdf, so that
-a redelivered bundle has the same checksum. Outlines, forms, links, metadata and file attachments
+The same sources and page ranges give the same bytes wherever the same qpdf runs, so that a
+redelivered bundle has the same checksum. Outlines, forms, links, metadata and file attachments
 of the sources are left behind; rotation, boxes, layers' default state and the appearance of form
 fields and annotations stay. A source that opens with the empty or the given password is written
 decrypted.
@@ -218,9 +218,11 @@ def _save(target: Pdf, writer: _MeasuringWriter, version: str) -> None:
             cast(BinaryIO, writer),
             min_version=version,
             deterministic_id=True,
-            object_stream_mode=pikepdf.ObjectStreamMode.generate,
+            # Streams are copied as they are. Compressing what is not compressed would cost time, and
+            # the bytes would depend on the machine's version of zlib.
+            object_stream_mode=pikepdf.ObjectStreamMode.disable,
             stream_decode_level=pikepdf.StreamDecodeLevel.none,
-            compress_streams=True,
+            compress_streams=False,
             fix_metadata_version=False,
         )
     except MemoryError:

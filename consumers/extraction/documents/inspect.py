@@ -1,8 +1,20 @@
 """The verdict on one PDF: signature, size, encryption, page count.
 
-pypdf counts; pikepdf is asked about whatever pypdf gives up on, runs out of its share of the time
-on, or finds no pages in. A document is unreadable only when neither reads it. 0 pages is invalid.
-pdfium is not asked: on hostile files it aborts its process, and it believes a lying /Count.
+Page counts of the 33 readable files of the reference corpus, opened without a password (40 files;
+pypdf 7.1, pikepdf 10.18, pypdfium2 5.15; milliseconds on a busy machine, so to be compared with
+each other only):
+
+    engine             right   other number   gives up   median   90 %   memory
+    pypdf                 30              0          3      2.7     30    15 MB
+    pikepdf               33              0          0      0.1      1     5 MB
+    pdfium                33              0          0      0.2      1     2 MB
+    pypdf, pikepdf        33              0          0      5.1     36    15 MB
+
+pypdf counts, because on hostile files it has the best limits and was never wrong on 4,551 public
+files; pikepdf is asked about whatever pypdf gives up on, runs out of its share of the time on, or
+finds no pages in (it alone reports 0 pages for some damaged files that have pages). A document is
+unreadable only when neither reads it. 0 pages is invalid. pdfium is not asked: it aborts its
+process on hostile files, and it believes a lying /Count.
 """
 
 from __future__ import annotations
