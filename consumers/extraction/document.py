@@ -10,11 +10,12 @@ record and the manifest, and not done a second time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
-from consumers.extraction.jobs import Job, run_job
+from consumers.extraction.jobs import Job, another_job, run_job
 from consumers.extraction.local_document import Local, LocalDocument
-from consumers.extraction.persist import Finished, persist
+from consumers.extraction.persist import Finished, JobLost, persist
 from consumers.extraction.publishing import publish_document_result
 from consumers.extraction.record_keeper import (
     RecordChanged,
@@ -33,6 +34,7 @@ from schemas.identity import extraction_id, manifest_key, shard_key
 from schemas.job_record import JobPhase, JobRecord, JobShard
 from schemas.manifest import ManifestSegment
 from schemas.policy import Policy
+from schemas.reasons import Reason
 from schemas.results import DocumentOutcome
 
 
@@ -64,16 +66,7 @@ def process_document(
         if write is None:
             if revive or replays > keeper.record.replays:
                 yield from _revive(keeper, replays)
-            try:
-                finished = yield from _run_jobs(services, scope, policy, provider, keeper, local)
-                local.drop()
-                write = yield from persist(services, scope, policy, finished)
-            except DocumentFailed:
-                # Another worker with this document may have been quicker, and have had the service
-                # forget the job under us.
-                write = yield from keeper.find_manifest()
-                if write is None:
-                    raise
+            write = yield from _extract(services, scope, policy, provider, keeper, local)
         else:
             scope.note("manifest_found", stage="accept", images=len(write.manifest.images))
         local.drop()
@@ -181,6 +174,36 @@ def _open(
 
 
 # -- jobs --------------------------------------------------------------------------------------
+
+
+def _extract(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    provider: ProviderService,
+    keeper: RecordKeeper,
+    local: LocalDocument,
+) -> Task:
+    """Task: the `ManifestWrite`."""
+    while True:
+        lost: JobLost | None = None
+        try:
+            finished = yield from _run_jobs(services, scope, policy, provider, keeper, local)
+            local.drop()
+            return (yield from persist(services, scope, policy, finished))
+        except DocumentFailed as error:
+            failure: Exception = error
+        except JobLost as error:
+            failure = lost = error
+        # Another worker with this document may have been quicker, and have had the service forget
+        # the job under us.
+        write = yield from keeper.find_manifest()
+        if write is not None:
+            return write
+        if lost is None:
+            raise failure
+        with suppress(RecordChanged):
+            yield from another_job(lost.job, Reason.JOB_FORGOTTEN, lost.code)
 
 
 def _revive(keeper: RecordKeeper, replays: int) -> Task:

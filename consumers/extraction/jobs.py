@@ -290,7 +290,7 @@ def _poll_until_done(job: Job) -> Task:
                     if (yield from job.keeper.find_manifest()) is not None:
                         # Another worker finished it and cleaned up: nothing is to be done again.
                         raise DocumentFailed(Reason.JOB_FORGOTTEN, "poll", error.code) from None
-                    yield from _another_job(job, Reason.JOB_FORGOTTEN, error.code)
+                    yield from another_job(job, Reason.JOB_FORGOTTEN, error.code)
                     return None
                 continue
             assert status is not None
@@ -336,11 +336,15 @@ def _failed(job: Job, status: JobStatus) -> Task:
     if status.failure_kind == "document":
         yield from _end(job, JobPhase.FAILED, Reason.PROVIDER_FAILED, code)
     else:
-        yield from _another_job(job, Reason.PROVIDER_FAILED, code)
+        yield from another_job(job, Reason.PROVIDER_FAILED, code)
 
 
-def _another_job(job: Job, reason: Reason, code: str) -> Task:
-    """The job is lost; another takes its place while the policy has one left."""
+def another_job(job: Job, reason: Reason, code: str) -> Task:
+    """The job is lost; another takes its place while the policy has one left. The record says
+    which: it is SUBMITTING or FAILED then.
+
+    :raises RecordChanged: another worker decided meanwhile.
+    """
     if job.shard.generation > job.policy.retries.max_resubmits:
         yield from _end(job, JobPhase.FAILED, reason, code)
         return

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from consumers.extraction.calls import call
+from consumers.extraction.calls import call, pause
 from consumers.extraction.jobs import Job
 from consumers.extraction.local_document import source_page
 from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedImage
@@ -29,6 +29,15 @@ from sinks.manifests import ManifestWrite
 
 BATCH = 16
 """Images of one document that are local at the same time: bounds disk, and is one sandbox call."""
+
+
+class JobLost(Exception):
+    """The service forgot a finished job before all of its images were here."""
+
+    def __init__(self, job: Job, code: str) -> None:
+        super().__init__(f"the job is lost: {code}")
+        self.job = job
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
     """Task: the `ManifestWrite` of the document. Images are durable before the manifest is.
 
     :raises DocumentFailed: pages are missing, or an image is not what it should be.
+    :raises JobLost: another job may bring what this one cannot give any more.
     """
     record = finished[0].job.keeper.record
     with scope.stage("persist", cause="storage"):
@@ -170,11 +180,11 @@ def _images_of(services: Services, scope: Scope, policy: Policy, item: Finished)
         document = yield from job.local.part(job.shard.first_page, job.shard.last_page)
     try:
         return (
-            yield from _call(
+            yield from _ask(
                 services,
                 scope,
                 policy,
-                job.provider.calls,
+                job,
                 "images",
                 partial(provider.images, job.shard.job_id or "", document),
             )
@@ -182,6 +192,40 @@ def _images_of(services: Services, scope: Scope, policy: Policy, item: Finished)
     finally:
         if document is not None:
             job.local.discard(document)
+
+
+def _ask(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    job: Job,
+    operation: str,
+    fn: Callable[[], Any],
+) -> Task:
+    """Task: what the service says about a job that it had finished.
+
+    :raises JobLost: it does not know the job any more, as patiently as while it ran.
+    """
+    missing = 0
+    while True:
+        try:
+            return (
+                yield from _call(
+                    services,
+                    scope,
+                    policy,
+                    job.provider.calls,
+                    operation,
+                    fn,
+                    handles=(JobNotFound,),
+                )
+            )
+        except JobNotFound as error:
+            missing += 1
+            scope.failed_attempt(error.code, missing, job_id=job.shard.job_id)
+            if missing > policy.retries.not_found_grace:
+                raise JobLost(job, error.code) from None
+            yield from pause(services, scope, job.provider.calls, missing, policy.retries)
 
 
 # -- one batch ---------------------------------------------------------------------------------
@@ -269,9 +313,9 @@ def _fetch(
                 job.provider.downloads,
                 "download",
                 fetch,
-                handles=(ImageExpired,),
+                handles=(ImageExpired, JobNotFound),
             )
-        except ImageExpired as error:
+        except (ImageExpired, JobNotFound) as error:
             scope.failed_attempt(error.code, refreshed + 1, job_id=job_id)
             remote = yield from _refreshed(services, scope, policy, image)
             continue
@@ -281,19 +325,29 @@ def _fetch(
 
 
 def _refreshed(services: Services, scope: Scope, policy: Policy, image: NamedImage) -> Task:
+    """Task: the same `RemoteImage` as the service names it now.
+
+    :raises JobLost: the job is gone, or is said to have failed now.
+    """
     job = image.finished.job
-    try:
-        status: JobStatus = yield from _call(
+    for attempt in range(1, policy.retries.max_attempts_per_call + 1):
+        status: JobStatus = yield from _ask(
             services,
             scope,
             policy,
-            job.provider.calls,
+            job,
             "poll",
             partial(job.provider.provider.poll, job.shard.job_id or ""),
-            handles=(JobNotFound,),
         )
-    except JobNotFound as error:
-        raise DocumentFailed(Reason.JOB_FORGOTTEN, "persist", error.code) from None
+        if status.state is JobState.SUCCEEDED:
+            break
+        if status.state is JobState.FAILED:
+            raise JobLost(job, status.failure_code or status.provider_status)
+        # A replica that lags behind, or a word that we do not know: the job had succeeded.
+        scope.failed_attempt(status.provider_status, attempt, job_id=job.shard.job_id)
+        yield from pause(services, scope, job.provider.calls, attempt, policy.retries)
+    else:
+        raise DocumentFailed(Reason.ATTEMPTS_EXHAUSTED, "persist", status.provider_status)
     images: Sequence[RemoteImage] = status.images
     if not status.images_listed:
         images = yield from _images_of(services, scope, policy, Finished(job, status))
@@ -301,8 +355,7 @@ def _refreshed(services: Services, scope: Scope, policy: Policy, image: NamedIma
     for fresh in images:
         if (fresh.page, fresh.order) == place:
             return fresh
-    code = "image_gone" if status.state is JobState.SUCCEEDED else status.provider_status
-    raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", code)
+    raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "image_gone")
 
 
 def _upload(
