@@ -55,6 +55,8 @@ class Published:
 
     headers: dict[str, str]
     body: bytes
+    at: float
+    """The record's timestamp, Unix seconds: the producer's, or the broker's if so configured."""
 
     @property
     def identifier(self) -> str:
@@ -332,7 +334,8 @@ class Pipeline:
         for record in read_topic(self.kafka_client, self.topics.results):
             headers = headers_of(record)
             if event_type is None or headers[names.CE_TYPE] == event_type:
-                found.append(Published(headers, record.value() or b""))
+                at = record.timestamp()[1] / 1000
+                found.append(Published(headers, record.value() or b"", at))
         return found
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -412,9 +415,13 @@ def _toml(tree: Mapping[str, Any], path: str = "") -> list[str]:
     lines = [f"[{path}]"] if path else []
     for name, value in tree.items():
         if not isinstance(value, Mapping):
-            lines.append(f"{name} = {json.dumps(value)}")
+            lines.append(f"{_toml_key(name)} = {json.dumps(value)}")
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            quoted = name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+            quoted = _toml_key(name)
             lines += _toml(value, f"{path}.{quoted}" if path else quoted)
     return lines
+
+
+def _toml_key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
