@@ -155,6 +155,7 @@ class _PageWalk:
             self.is_complete = False
             return []
         drawn: list[DrawnImage] = []
+        much = 1024  # drawings after which repetitions are dropped, lest they fill the memory
         marked: list[bool] = []  # for each open marked content, whether it is shown
         for step in steps:
             try:
@@ -167,8 +168,9 @@ class _PageWalk:
                     drawn += self._step(step, scope, depth)
             except (pikepdf.PdfError, ValueError, TypeError, KeyError):
                 self.is_complete = False
-            if len(drawn) > 1024:
+            if len(drawn) > much:
                 drawn = self._drawings.only_once(drawn)
+                much = 1024 + 2 * len(drawn)
         return self._drawings.only_once(drawn)
 
     def _step(self, step: _Step, scope: _Scope, depth: int) -> list[DrawnImage]:
