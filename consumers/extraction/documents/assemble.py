@@ -218,8 +218,8 @@ def _save(target: Pdf, writer: _MeasuringWriter, version: str) -> None:
             cast(BinaryIO, writer),
             min_version=version,
             deterministic_id=True,
-            # Streams are copied as they are. Compressing what is not compressed would cost time, and
-            # the bytes would depend on the machine's version of zlib.
+            # Streams are copied as they are. To compress what is not compressed would cost time,
+            # and make the bytes depend on the machine's version of zlib.
             object_stream_mode=pikepdf.ObjectStreamMode.disable,
             stream_decode_level=pikepdf.StreamDecodeLevel.none,
             compress_streams=False,
