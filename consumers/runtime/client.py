@@ -75,7 +75,7 @@ def verdict(error: KafkaError, *, assigned_before: bool) -> Exit | None:
         return Exit.OFFSET_LOST
     if code in _ALWAYS_WRONG or (code in _WRONG_AT_START and not assigned_before):
         return Exit.CONFIG
-    if error.fatal():
+    if error.fatal() or code == KafkaError._FATAL:  # from `poll` it comes without its flag
         return Exit.FENCED
     return None
 

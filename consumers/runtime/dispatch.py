@@ -120,6 +120,8 @@ class Dispatcher:
     def _ended(self, entry: InFlight, outcome: Outcome) -> None:
         partition = entry.ticket.partition
         if isinstance(outcome.error, TaskClosed):
+            if self._stale(entry):
+                self._observer.stale_completion(partition)
             self._remove(entry)
         elif outcome.error is not None:
             self._failed(entry, outcome.error)
@@ -132,7 +134,7 @@ class Dispatcher:
 
     def _failed(self, entry: InFlight, error: BaseException) -> None:
         partition = entry.ticket.partition
-        stale = self._ledger.epoch(partition) != entry.ticket.epoch or not self._holds(entry)
+        stale = self._stale(entry)
         self._observer.task_failed(partition, error, stale)
         if stale:
             self._remove(entry)
@@ -150,6 +152,11 @@ class Dispatcher:
             f"the task of {partition}@{entry.ticket.offset} raised {type(error).__name__}, "
             "which nothing handles",
         )
+
+    def _stale(self, entry: InFlight) -> bool:
+        """Its partition has gone, or its offset was delivered again."""
+        ticket = entry.ticket
+        return self._ledger.epoch(ticket.partition) != ticket.epoch or not self._holds(entry)
 
     def _holds(self, entry: InFlight) -> bool:
         entries = self._in_flight.get(entry.ticket.partition, {})

@@ -272,6 +272,7 @@ def test_a_completion_after_the_revoke_deadline_is_stale_and_commits_nothing() -
     assert rig.seen.revocations == [(Partition(TOPIC, 0), 1)]
     assert rig.consumer.store[0] == (0, "")
     assert rig.seen.counts["settled"] == 0
+    assert rig.seen.counts["stale"] == 1
 
 
 def test_other_partitions_go_on_when_one_is_revoked() -> None:
@@ -394,7 +395,7 @@ def test_an_offset_redelivered_while_its_task_runs_passes_when_the_new_task_has_
     assert rig.run(script()) is Exit.OK
     assert rig.consumer.store[0] == (1, "")
     assert rig.seen.counts["redelivered_in_flight"] == 1
-    assert rig.seen.counts["settled"] == 1
+    assert (rig.seen.counts["settled"], rig.seen.counts["stale"]) == (1, 1)
 
 
 # -- back-pressure --------------------------------------------------------------------------------
