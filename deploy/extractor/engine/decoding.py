@@ -60,12 +60,13 @@ class Decoder:
     def _files(self, image: pikepdf.Stream) -> list[EncodedImage]:
         facts = read_facts(image, max_pixels=self._max_pixels)
         mask = facts.soft_mask if facts.soft_mask is not None else facts.stencil_mask
-        if self._soft_masks == "ignore" or (mask is None and not facts.has_colour_key):
+        is_plain = mask is None and not facts.has_colour_key and not facts.soft_mask_in_data
+        if self._soft_masks == "ignore" or is_plain:
             return [self._alone(image, facts)]
         if self._soft_masks == "separate":
             own = self._alone(image, facts)
             return [own] if mask is None else [own, self._mask_alone(mask)]
-        if mask is None:
+        if mask is None:  # the image holds its own transparency
             return [_png_of_pixels(self._pixels(image, facts))]
         alpha = self._alpha(mask)
         if alpha is None or alpha.min() == 255:
@@ -107,6 +108,8 @@ class Decoder:
         """At the size of the larger of the two: text is often a fine mask over a coarse colour."""
         colours = _opaque(pixels)
         height, width = (max(a, b) for a, b in zip(colours.shape[:2], alpha.shape, strict=True))
+        if width * height > self._max_pixels:  # a wide image under a high mask
+            height, width = colours.shape[:2]
         alpha = _resized(alpha, width, height)
         if "/Matte" in mask:
             colours = _without_matte(_resized(colours, width, height), alpha, mask)

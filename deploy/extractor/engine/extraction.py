@@ -45,6 +45,8 @@ def extract(path: Path, out_dir: Path, options: ExtractOptions) -> Extraction:
             return _Run(pdf, out_dir, options).all_pages()
     except MemoryError as error:
         raise LimitExceeded("memory") from error
+    except (pikepdf.PdfError, RecursionError) as error:
+        raise UnreadableDocument("the structure of the document cannot be read") from error
 
 
 @contextmanager
@@ -103,7 +105,10 @@ class _Run:
         return Extraction(pages, tuple(self._images), tuple(self._problems))
 
     def _page(self, number: int, page: pikepdf.Page) -> None:
-        drawn, is_complete = self._drawings.on(page)
+        try:
+            drawn, is_complete = self._drawings.on(page)
+        except (pikepdf.PdfError, TypeError, ValueError, KeyError, AttributeError):
+            drawn, is_complete = [], False
         if not is_complete:
             self._problems.append(f"unreadable_content page={number}")
         index = 0

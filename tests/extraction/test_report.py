@@ -1,0 +1,127 @@
+"""The evaluation itself: it must see what is missing, wrong or foreign."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests import pdfs
+from tests.extraction import children, judging, poppler
+from tests.extraction.__main__ import Result, summary
+from tests.extraction.engines import Found
+from tests.extraction.judging import Verdict
+
+needs_poppler = pytest.mark.skipif(
+    shutil.which("pdfimages") is None, reason="pdfimages (poppler-utils) is not installed"
+)
+
+
+def write_corpus(folder: Path, files: dict[str, tuple[bytes, str, str]]) -> None:
+    """PDFs with their number of pages and images per page."""
+    folder.mkdir()
+    with (folder / "manifest.csv").open("w", newline="") as output:
+        rows = csv.writer(output)
+        rows.writerow(["file", "pages", "distinct_images_and_stencils_per_page", "user_password"])
+        for name, (data, pages, images) in files.items():
+            (folder / name).write_bytes(data)
+            rows.writerow([name, pages, images, ""])
+
+
+def test_a_folder_is_measured_and_the_last_line_is_json(tmp_path: Path) -> None:
+    files = {
+        "shared.pdf": (pdfs.shared_resources(3), "3", "1:1 2:1 3:1"),
+        "scan.pdf": (pdfs.one_page_scan(), "1", "1:1"),
+        "text.pdf": (pdfs.text_only(), "1", ""),
+        "junk.pdf": (pdfs.not_a_pdf("text"), "", ""),
+    }
+    write_corpus(tmp_path / "corpus", files)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.extraction", str(tmp_path / "corpus"), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["files"] == 4
+    assert report["expected_images"] == 4
+    assert report["found_ratio"] == 1.0
+    assert report["pixels_ratio"] == (1.0 if poppler.is_available() else None)
+    assert (report["foreign_images"], report["extra_images"], report["worker_deaths"]) == (0, 0, 0)
+    assert report["total_time_ratio"] > 0
+    assert report["p99_time_ratio"] > 0
+
+
+def found(folder: Path, page: int, colour: tuple[int, int, int]) -> Found:
+    file = folder / f"{page}-{colour}.png"
+    side = pdfs.IMAGE_SIDE_PIXELS
+    Image.new("RGB", (side, side), colour).save(file)
+    return Found(page, file, side, side)
+
+
+def judged(tmp_path: Path, images: tuple[Found, ...]) -> Verdict:
+    """A document of two pages that draw one image each."""
+    document = tmp_path / "document.pdf"
+    document.write_bytes(pdfs.shared_resources(2))
+    oracle = poppler.images(document, tmp_path / "oracle", None)
+    assert oracle is not None
+    return judging.judge(document, None, {1: 1, 2: 1}, images, oracle)
+
+
+@needs_poppler
+def test_right_images_are_right(tmp_path: Path) -> None:
+    images = tuple(found(tmp_path, page, pdfs.colour_of(page, 1)) for page in (1, 2))
+    verdict = judged(tmp_path, images)
+    assert (verdict.found, verdict.compared, verdict.right, verdict.foreign) == (2, 2, 2, 0)
+
+
+@needs_poppler
+def test_an_image_of_another_page_is_foreign(tmp_path: Path) -> None:
+    images = (
+        found(tmp_path, 1, pdfs.colour_of(1, 1)),
+        found(tmp_path, 1, pdfs.colour_of(2, 1)),
+        found(tmp_path, 2, pdfs.colour_of(2, 1)),
+    )
+    verdict = judged(tmp_path, images)
+    assert (verdict.foreign, verdict.extra) == (1, 1)
+
+
+@needs_poppler
+def test_wrong_pixels_and_missing_images_are_seen(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, (found(tmp_path, 1, (255, 255, 255)),))
+    assert (verdict.found, verdict.compared, verdict.right) == (1, 2, 0)
+
+
+def ends_itself() -> None:
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def never_ends() -> None:
+    while True:
+        pass
+
+
+def test_a_worker_that_dies_is_a_death_and_not_an_error() -> None:
+    assert children.run(ends_itself, seconds=60).death == "exit code -9"
+    assert children.run(never_ends, seconds=0.1).death == "timeout"
+    assert children.run(int, "no number", seconds=60).error == "ValueError"
+
+
+def test_ratios_are_of_sums_and_of_percentiles() -> None:
+    def result(own: float, theirs: float, death: str | None = None) -> Result:
+        return Result("x.pdf", own, theirs, death, None, (), Verdict(expected=2, found=1))
+
+    report = summary([result(1.0, 4.0), result(3.0, 4.0, "timeout")])
+    assert report["total_time_ratio"] == 0.5
+    assert report["p99_time_ratio"] == pytest.approx(2.98 / 4, abs=0.001)
+    assert (report["found_ratio"], report["worker_deaths"]) == (0.5, 1)
