@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from consumers.settings import PREFIX, Settings, SettingsError, load
+from consumers.units import parse_duration
 
 ConfigOption = Annotated[
     Path | None,
@@ -55,3 +56,14 @@ def settings(config: Path | None, overrides: list[str] | None = None) -> Setting
         return load(config=config, overrides=values)
     except SettingsError as error:
         raise Problem(str(error)) from None
+
+
+def duration(option: str, text: str) -> float:
+    """Seconds of an option's value.
+
+    :raises Problem: it is no duration.
+    """
+    try:
+        return float(parse_duration(text))
+    except ValueError as error:
+        raise Problem(f"{option} {text}: {error}") from None

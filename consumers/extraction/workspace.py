@@ -50,10 +50,10 @@ class Swept:
     """Owners that live, and whose files were left alone."""
 
 
-def sweep(root: Path) -> Swept:
+def sweep(root: Path, *, remove: bool = True) -> Swept:
     """Remove what dead owners left under `root`; never what a live one has.
 
-    Several processes may sweep at the same time.
+    Several processes may sweep at the same time. Without `remove` it is only counted.
     """
     owners = files = size = live = 0
     if not root.is_dir():
@@ -68,9 +68,11 @@ def sweep(root: Path) -> Swept:
                 continue
             if directory != lock_path and directory.is_dir():
                 found, found_bytes = _contents(directory)
-                shutil.rmtree(directory, ignore_errors=True)
                 owners, files, size = owners + 1, files + found, size + found_bytes
-            lock_path.unlink(missing_ok=True)
+                if remove:
+                    shutil.rmtree(directory, ignore_errors=True)
+            if remove:
+                lock_path.unlink(missing_ok=True)
     return Swept(owners, files, size, live)
 
 

@@ -1,0 +1,1 @@
+"""What operators ask and do: sweep, replay, verify, trace, doctor. Never part of a worker."""
