@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import urllib3
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka import Message as Record
 from confluent_kafka.admin import AdminClient
 
@@ -360,12 +360,14 @@ class Pipeline:
 
     def committed(self) -> dict[int, int]:
         """Committed offset per partition of the events topic (-1001: none)."""
-        wanted = ConsumerGroupTopicPartitions(
-            self.group, [TopicPartition(self.topics.events, p) for p in range(self.partitions)]
-        )
-        admin = self.admin()  # kept until the answer is there: its end would cancel the request
-        found = admin.list_consumer_group_offsets([wanted])[self.group].result(30)
-        return {tp.partition: tp.offset for tp in found.topic_partitions or []}
+        # Asked as a consumer that never joins: the admin client's own call for it crashes the
+        # process where the group does not exist yet.
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
+        try:
+            asked = [TopicPartition(self.topics.events, p) for p in range(self.partitions)]
+            return {tp.partition: tp.offset for tp in consumer.committed(asked, timeout=30)}
+        finally:
+            consumer.close()
 
     def ends(self) -> dict[int, int]:
         """End offset per partition of the events topic."""
