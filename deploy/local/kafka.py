@@ -14,9 +14,9 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,8 @@ from confluent_kafka.admin import AdminClient
 
 from deploy.local.jars import KAFKA_VERSION, JarsUnavailable, Progress, kafka_class_path
 from deploy.local.java import JavaMissing, find_java
+from deploy.local.kafka_security import KafkaSecurity
+from deploy.local.kafka_settings import broker_settings
 from deploy.local.process import (
     LOOPBACK,
     ChildProcess,
@@ -52,55 +54,6 @@ _LOGGING = (
 
 _SILENT = logging.Logger("kafka-start")
 _SILENT.addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True)
-class KafkaSecurity:
-    """What clients must do to get in; brokers talk among themselves in plaintext on loopback.
-
-    ``protocol``: SSL demands client certificates (mTLS). ``scram_users`` (name -> password) are
-    created when the storage is formatted. With ``acls`` on, a client may do what an ACL allows
-    and nothing else; ``super_users`` and connections to `KafkaCluster.internal_bootstrap` may do
-    everything. PEM files: the broker's certificate chain with its key, and the CA certificates
-    that client certificates are checked against.
-    """
-
-    protocol: Literal["SASL_PLAINTEXT", "SASL_SSL", "SSL"]
-    scram_users: Mapping[str, str] = field(default_factory=dict)
-    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    keystore_pem: Path | None = None
-    truststore_pem: Path | None = None
-    acls: bool = False
-    super_users: Sequence[str] = ()
-
-    def properties(self) -> dict[str, str]:
-        """The broker's own settings, without the listeners."""
-        settings: dict[str, str] = {}
-        if self.protocol != "SSL":
-            settings["sasl.enabled.mechanisms"] = self.mechanism
-            listener = f"listener.name.client.{self.mechanism.lower()}.sasl.jaas.config"
-            settings[listener] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        if self.protocol != "SASL_PLAINTEXT":
-            if self.keystore_pem is None:
-                raise ValueError(f"{self.protocol} needs keystore_pem: certificate chain and key")
-            settings["ssl.keystore.type"] = "PEM"
-            settings["ssl.keystore.location"] = str(self.keystore_pem)
-        if self.truststore_pem is not None:
-            settings["ssl.truststore.type"] = "PEM"
-            settings["ssl.truststore.location"] = str(self.truststore_pem)
-        if self.protocol == "SSL":
-            # Without a certificate the client would be ANONYMOUS, who is us and may do everything.
-            if self.truststore_pem is None:
-                raise ValueError("SSL needs truststore_pem: the CA of the clients' certificates")
-            settings["ssl.client.auth"] = "required"
-        if self.acls:
-            settings["authorizer.class.name"] = (
-                "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-            )
-            settings["super.users"] = ";".join(
-                f"User:{name}" for name in ("ANONYMOUS", *self.super_users)
-            )
-        return settings
 
 
 class LocalKafka(Protocol):
@@ -363,48 +316,15 @@ class KafkaCluster:
         return brokers
 
     def _write_properties(self, broker: _Broker) -> None:
-        copies = str(self._count)
-        in_sync = "1" if self._count == 1 else "2"
-        listeners = {"INTERNAL": broker.internal_port}
-        protocols = {"INTERNAL": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
-        if self._security is not None:
-            listeners["CLIENT"] = broker.client_port
-            protocols["CLIENT"] = self._security.protocol
-        advertised = [f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items()]
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": str(broker.number),
-            "controller.quorum.voters": ",".join(
-                f"{other.number}@{LOOPBACK}:{other.controller_port}"
-                for other in self._brokers.values()
-            ),
-            "listeners": ",".join(
-                [*advertised, f"CONTROLLER://{LOOPBACK}:{broker.controller_port}"]
-            ),
-            "advertised.listeners": ",".join(advertised),
-            "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "INTERNAL",
-            "log.dirs": str(broker.folder / "data"),
-            "auto.create.topics.enable": "false",
-            "default.replication.factor": copies,
-            "min.insync.replicas": in_sync,
-            "offsets.topic.replication.factor": copies,
-            "offsets.topic.num.partitions": "4",
-            "transaction.state.log.replication.factor": copies,
-            "transaction.state.log.min.isr": in_sync,
-            "transaction.state.log.num.partitions": "4",
-            "share.coordinator.state.topic.replication.factor": copies,
-            "share.coordinator.state.topic.min.isr": in_sync,
-            # The first member of a group need not wait for others to arrive.
-            "group.initial.rebalance.delay.ms": "0",
-            # A laptop's few topics: the cleaner's default buffer alone is 128 MiB of heap.
-            "log.cleaner.dedupe.buffer.size": str(8 << 20),
-        }
-        if self._security is not None:
-            settings |= self._security.properties()
-        settings |= self._extra
-        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        settings = broker_settings(
+            number=broker.number,
+            controller_ports={one.number: one.controller_port for one in self._brokers.values()},
+            internal_port=broker.internal_port,
+            client_port=broker.client_port,
+            data=broker.folder / "data",
+            security=self._security,
+        )
+        text = "".join(f"{key}={value}\n" for key, value in (settings | self._extra).items())
         broker.properties_file.write_text(text, encoding="utf-8")
         broker.properties_file.chmod(0o600)
 

@@ -19,7 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from deploy.local.kafka import KafkaCluster, KafkaSecurity
+from deploy.local.kafka import KafkaCluster
+from deploy.local.kafka_security import KafkaSecurity
 from tests.integration.deploy.local.certificates import Authority
 from tests.servers import create_topic
 

@@ -9,7 +9,8 @@ import pytest
 from deploy.local import kafka
 from deploy.local.jars import JarsUnavailable
 from deploy.local.java import JavaMissing
-from deploy.local.kafka import KafkaCluster, KafkaSecurity, start_kafka
+from deploy.local.kafka import KafkaCluster, start_kafka
+from deploy.local.kafka_security import KafkaSecurity
 
 _NO_JAVA = JavaMissing("No Java 17 or later was found.")
 _NO_JARS = JarsUnavailable("45 of Kafka's 45 jars could not be fetched")
