@@ -309,3 +309,26 @@ def _images(pdf: pikepdf.Pdf) -> list[pikepdf.Stream]:
         for obj in pdf.objects
         if isinstance(obj, pikepdf.Stream) and obj.get("/Subtype") == Name.Image
     ]
+
+
+def field_that_its_reader_has_to_draw(value: str) -> bytes:
+    """A text field with a value and no appearance, and the flag that readers are to make one."""
+    pdf = pikepdf.new()
+    add_page(pdf, b"", {})
+    field = pdf.make_indirect(
+        Dictionary(
+            Type=Name.Annot,
+            Subtype=Name.Widget,
+            FT=Name.Tx,
+            T="name",
+            V=value,
+            DA="/Helv 12 Tf 0 g",
+            Rect=Array([10, 10, 200, 30]),
+        )
+    )
+    pdf.pages[0].obj.Annots = Array([field])
+    helvetica = Dictionary(Type=Name.Font, Subtype=Name.Type1, BaseFont=Name.Helvetica)
+    pdf.Root.AcroForm = Dictionary(
+        Fields=Array([field]), NeedAppearances=True, DR=Dictionary(Font={"/Helv": helvetica})
+    )
+    return saved(pdf)

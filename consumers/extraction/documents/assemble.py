@@ -124,6 +124,7 @@ def _take_pages(
     total = len(target.pages) + last - first + 1
     if total > limits.max_pages:
         raise DocumentRejected("too_many_pages", {"pages": total, "max_pages": limits.max_pages})
+    _draw_form_values(source)
     pruner = Pruner()
     # Iterated, because getting a page by its index takes time in proportion to the index.
     for number, page in enumerate(source.pages, start=1):
@@ -140,6 +141,21 @@ def _take_pages(
             raise DocumentRejected("unreadable", {"segment": index, "page": number}) from error
     layers.add(source, pruner.layers)
     return first, last
+
+
+def _draw_form_values(source: Pdf) -> None:
+    """Give form fields the appearance that the document leaves to its reader to make.
+
+    Only the fields' values say what they look like then, and these stay behind with the form.
+    """
+    form = source.Root.get("/AcroForm")
+    if isinstance(form, Dictionary) and form.get("/NeedAppearances") is True:
+        try:
+            source.generate_appearance_streams()
+        except MemoryError:
+            raise
+        except Exception:  # noqa: S110 - a damaged form is drawn as far as it has appearances
+            pass
 
 
 class _Layers:

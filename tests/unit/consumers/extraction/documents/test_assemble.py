@@ -239,3 +239,10 @@ def test_any_split_of_a_shared_dictionary_holds_exactly_the_images_of_its_pages(
         assert documents_pdfs.image_colours(child) == {
             colour_of(page, 1) for page in range(first, last + 1)
         }
+
+
+def test_the_value_of_a_field_without_an_appearance_stays_visible() -> None:
+    child = opened(assemble(part(documents_pdfs.field_that_its_reader_has_to_draw("four mg"))))
+    (annotation,) = child.pages[0].obj.Annots
+    assert b"four mg" in annotation.AP.N.read_bytes()
+    assert "/Helv" in annotation.AP.N.Resources.Font
