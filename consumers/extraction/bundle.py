@@ -155,16 +155,19 @@ def _document(
 
 
 def _held_back(services: Services, scope: Scope, failure: DocumentFailed) -> Task:
-    """Task: True when the document is to be tried again because a storm held it back."""
+    """Task: True when the document is to be tried again: as the probe of a storm that held it back,
+    or after it."""
+    storm, clock = services.storm, services.clock
     if failure.reason not in FROM_THE_SERVICE:
         return False
-    held = services.storm.refused(scope.bundle_id or "", services.clock.monotonic())
-    if not held:
+    if not storm.refused(scope.bundle_id or "", clock.monotonic()):
         return False
     scope.note("held_back", code=failure.reason.value)
     services.metrics.storm.set(1)
     with scope.timeline.during("outage"):
-        while services.storm.on:
+        while storm.on:
+            if storm.probes(clock.monotonic()):
+                return True
             yield Sleep(STORM_CHECK_S * services.rng.uniform(0.5, 1.5))
     services.metrics.storm.set(0)
     return failure.reason in RETRIABLE_AFTER_STORM

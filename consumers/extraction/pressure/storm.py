@@ -3,9 +3,11 @@ documents. Pure.
 
 Reasons that come from the service (refused, failed, not an image, ...) pass through here before
 they become dead letters. After refusals of ``threshold`` different bundles in a row with no success
-between them the storm is on: intake pauses but for one event per ``probe_interval_s``, and refused
-documents are held instead of dead-lettered. The first success anywhere ends it; what was held is
-then judged again.
+between them the storm is on: intake pauses, refused documents are held instead of dead-lettered,
+and one at a time, a new event or a held document, is tried: after ``probe_interval_s``, then ever
+more rarely up to ``probe_ceiling_s``. A held one must be able to be that probe, or a storm would
+never end where no new event comes. The first success anywhere ends it; what was held is then judged
+again.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from dataclasses import dataclass, field
 class DeadLetterStorm:
     threshold: int = 10
     probe_interval_s: float = 5.0
+    probe_ceiling_s: float = 30.0
     on: bool = False
     _bundles: set[str] = field(default_factory=set)
+    _wait_s: float = 0.0
     _next_probe: float = 0.0
 
     def refused(self, bundle_id: str, now: float) -> bool:
@@ -27,7 +31,8 @@ class DeadLetterStorm:
             self._bundles.add(bundle_id)
             if len(self._bundles) >= self.threshold:
                 self.on = True
-                self._next_probe = now + self.probe_interval_s
+                self._wait_s = self.probe_interval_s
+                self._next_probe = now + self._wait_s
         return self.on
 
     def succeeded(self) -> None:
@@ -36,10 +41,21 @@ class DeadLetterStorm:
         self._bundles.clear()
 
     def admits(self, now: float) -> bool:
-        """May events be taken in now? While the storm is on: until one was, once per interval."""
+        """May events be taken in now? While the storm is on: one, when it is time for a probe."""
         return not self.on or now >= self._next_probe
 
     def taken(self, now: float) -> None:
-        """An event was taken in."""
+        """An event was taken in; during a storm it is the probe."""
         if self.on:
-            self._next_probe = now + self.probe_interval_s
+            self._probed(now)
+
+    def probes(self, now: float) -> bool:
+        """May the held document that asks be tried again now, as the probe?"""
+        if not self.on or now < self._next_probe:
+            return False
+        self._probed(now)
+        return True
+
+    def _probed(self, now: float) -> None:
+        self._next_probe = now + self._wait_s
+        self._wait_s = min(self._wait_s * 2, self.probe_ceiling_s)
