@@ -85,7 +85,7 @@ class RuntimeObserver(NullObserver):
     def commit_metadata_dropped(self, partition: Partition) -> None:
         self._metrics.metadata_ignored.labels("too_large").inc()
 
-    def consumer_error(self, code: str) -> None:
+    def client_error(self, code: str) -> None:
         log.warning("the Kafka client reports %s", code)
 
     def send_failed(self, topic: str, code: str) -> None:
