@@ -164,8 +164,9 @@ def call(operation: str, function: Callable[..., Any], **arguments: Any) -> dict
         problem = _refused(error, operation)
     except (boto.BotoCoreError, OSError) as error:
         problem = _not_answered(error, operation)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        # botocore's parsers let these out for bodies that are not what they expect.
+    except Exception:
+        # botocore's parsers fail in many ways on bodies that are not what they expect, and a
+        # decoding error has the body in it.
         problem = unusable("answer_unreadable", operation)
     # Outside of the handlers: botocore's texts name keys, buckets and hosts.
     if problem is not None:

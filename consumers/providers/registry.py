@@ -33,8 +33,16 @@ class ChecksItself(Protocol):
         ...
 
 
-def build(settings: ProviderSettings, *, environment: Mapping[str, str] | None = None) -> Provider:
+def build(
+    settings: ProviderSettings,
+    *,
+    environment: Mapping[str, str] | None = None,
+    cut_regions: RegionCutter = cut_regions,
+) -> Provider:
     """The adapter for ``settings``.
+
+    ``cut_regions`` renders untrusted documents, for a service that tells boxes only: give one that
+    runs in the sandbox.
 
     Raises:
         SettingsInvalid: a setting is missing or cannot work.

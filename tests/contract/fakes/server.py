@@ -128,6 +128,10 @@ class FakeService:
         with self._lock:
             self._faults.setdefault(operation, []).append(fault)
 
+    def forget_faults(self) -> None:
+        with self._lock:
+            self._faults.clear()
+
     def seen(self, *operations: str) -> list[Request]:
         with self._lock:
             return [request for name, request in self.requests if name in operations]
@@ -197,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = _serve
 
     def _send(self, reply: Reply) -> None:
-        if reply.delivery != "whole":
+        if reply.delivery != "whole" or reply.headers.get("Connection") == "close":
             self.close_connection = True
         if reply.delivery == "reset":
             self.connection.shutdown(socket.SHUT_RDWR)
