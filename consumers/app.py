@@ -49,6 +49,8 @@ from sinks.objectstore.probe import UnsafeStore, probe
 log = logging.getLogger("bundles")
 
 ROOM_CHECK_S = 0.5
+PUBLISH_TROUBLE_S = 60.0
+"""So long a topic may refuse every record before the worker says that it is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,12 @@ class Application:
             return Check(ok=False, reason=f"waiting for {', '.join(down)}")
         if not self.worker.snapshot().assignments:
             return Check(ok=False, reason="has not joined its consumer group")
+        refusing = self.services.outbox.refusing_for(time.monotonic())
+        if refusing is not None and refusing[1] > PUBLISH_TROUBLE_S:
+            topic, seconds = refusing
+            return Check(
+                ok=False, reason=f"Kafka has refused records of {topic} for {seconds:.0f} s"
+            )
         return Check(ok=True)
 
     def _update_gauges(self) -> None:

@@ -218,9 +218,11 @@ def _publish(
     while True:
         try:
             yield Publish(message)
+            services.outbox.delivered(message.topic)
             return
         except PublishRefused as refused:
             attempt += 1
+            services.outbox.refused(message.topic, services.clock.monotonic())
             services.metrics.publish_failures.labels(message.topic, refused.code).inc()
             if message.topic == services.topics.dead_letters:
                 services.metrics.dead_letter_failures.labels(refused.code).inc()

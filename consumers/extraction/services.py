@@ -11,6 +11,7 @@ from consumers.extraction.polling import PollSchedule
 from consumers.extraction.pressure.breaker import Breaker
 from consumers.extraction.pressure.budget import RetryBudget
 from consumers.extraction.pressure.gate import Gate
+from consumers.extraction.pressure.outbox import Outbox
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox
 from consumers.extraction.workspace import Workspace
@@ -78,6 +79,7 @@ class Services:
     documents: Limiter
     """Documents that hold local files: bounds temporary disk and memory."""
     storm: DeadLetterStorm
+    outbox: Outbox = field(default_factory=Outbox)
     event_source: str = "/bundle-extractor"
     """The CloudEvents ``source`` of what is published."""
 
