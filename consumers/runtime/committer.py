@@ -29,11 +29,16 @@ class Committer:
         self._clock = clock
         self._outstanding = 0
         self._last_sent = 0.0
+        self._acknowledged: dict[Partition, int] = {}
 
     @property
     def outstanding(self) -> int:
         """Requests whose answer has not come."""
         return self._outstanding
+
+    def acknowledged(self, partition: Partition) -> int | None:
+        """The last offset of ours that the broker took, whoever owns ``partition`` now."""
+        return self._acknowledged.get(partition)
 
     def send_due(self, consumer: Consumer) -> None:
         """Commit what has changed, unless an earlier request is still on its way."""
@@ -80,6 +85,7 @@ class Committer:
             problem = offset.error or error
             if problem is None:
                 partition = Partition(offset.topic, offset.partition)
+                self._acknowledged[partition] = offset.offset
                 self._ledger.acknowledged(partition, offset.offset)
                 self._observer.committed(partition, offset.offset)
             else:

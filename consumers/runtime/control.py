@@ -303,6 +303,8 @@ class Worker:
             self._scheduler.cancel(tag)
         self._rebalance.drained = True
         self._check_ownership(consumer)
+        # Taken now: while the answer is awaited, a session may expire and take the partitions.
+        views = {p: view for p in self._ledger.owned() if (view := self._ledger.view(p))}
         self._committer.send(consumer, self._ledger.due())
         while self._committer.outstanding and (
             self._clock.monotonic() < started + _COMMIT_UNTIL * grace
@@ -312,13 +314,12 @@ class Worker:
         if self._publisher is not None:
             self._publisher.flush(min(1.0, 0.05 * grace))
         committed = True
-        for partition in self._ledger.owned():
-            view = self._ledger.view(partition)
-            assert view is not None
-            if view.committed != view.position:
-                committed = False
-            if view.committed != view.position or view.pending:
-                self._observer.uncommitted(partition, view.committed, view.pending)
+        for partition, view in views.items():
+            known = (view.committed, self._committer.acknowledged(partition))
+            current = max((offset for offset in known if offset is not None), default=None)
+            committed &= current == view.position
+            if current != view.position or view.pending:
+                self._observer.uncommitted(partition, current, view.pending)
         return committed and not left
 
     # -- status ----------------------------------------------------------------------------------

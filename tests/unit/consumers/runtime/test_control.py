@@ -745,6 +745,23 @@ def test_a_stop_with_a_call_that_does_not_return_says_so_within_the_grace() -> N
     assert rig.seen.leftovers == {Partition(TOPIC, 0): (0, 1)}
 
 
+def test_partitions_lost_while_the_last_commit_is_awaited_are_told_as_uncommitted(
+    rig: Rig,
+) -> None:
+    rig.consumer.answers_commits = False
+
+    def script() -> Script:
+        rig.consumer.rebalance("assign", [0])
+        yield from records(0)
+        yield from rig.settled(1)
+        rig.worker.stop()
+        yield None
+        rig.consumer.rebalance("lost", [0])
+
+    assert rig.run(script()) is Exit.UNCOMMITTED
+    assert rig.seen.leftovers == {Partition(TOPIC, 0): (None, 0)}
+
+
 def test_a_stop_leaves_waiting_events_to_the_next_owner_and_is_clean() -> None:
     rig = Rig(work=lambda delivery: (yield Sleep(1000)))
 
