@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_nothing_planted_is_in_an_error_or_a_log_line(
     status = provider.poll(job_id)
     images = status.images if status.images_listed else provider.images(job_id, document)
     said = [repr(status), repr(images), repr(provider), repr(subject.settings())]
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "submit": lambda: provider.submit(document, key=KEY, options=SubmitOptions()),
         "poll": lambda: provider.poll(job_id),
         "list": lambda: provider.poll(job_id),
