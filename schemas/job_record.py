@@ -17,6 +17,9 @@ from schemas.manifest import ManifestSegment
 
 
 class JobPhase(StrEnum):
+    PLANNED = "planned"
+    """No submit was begun. Only where the service is not idempotent: elsewhere a job starts out
+    SUBMITTING, because a second submit makes no second job."""
     SUBMITTING = "submitting"
     """A submit may be under way, or its worker died before it could record the answer."""
     SUBMITTED = "submitted"
@@ -36,7 +39,8 @@ class JobShard(Contract):
     phase: JobPhase = JobPhase.SUBMITTING
     generation: int = 1
     submits: int = 0
-    """Submit calls that were begun, over all generations; written before each call."""
+    """Submit calls that were begun, over all generations; written before each call. Where the
+    service is idempotent, repetitions under one key are one."""
     job_id: str | None = None
     accepted_at: str | None = None
     resumed_at: str | None = None

@@ -20,6 +20,7 @@ from consumers.extraction.publishing import publish_document_result
 from consumers.extraction.record_keeper import (
     RecordChanged,
     RecordKeeper,
+    begin,
     find_record,
     open_record,
 )
@@ -62,7 +63,7 @@ def process_document(
         if keeper is None:
             keeper = yield from _open(services, scope, policy, event, document, local, provider)
         local.expect(keeper.record.submitted_sha256)
-        write = None if keeper.opened_here(0) else (yield from keeper.find_manifest())
+        write = None if keeper.created else (yield from keeper.find_manifest())
         if write is None:
             if revive or replays > keeper.record.replays:
                 yield from _revive(keeper, replays)
@@ -161,7 +162,10 @@ def _open(
                 first_page=first,
                 last_page=last,
                 job_key=identifier if len(shards) == 1 else shard_key(identifier, first, last),
-                submits=1,
+                **begin(
+                    idempotent=provider.provider.abilities.idempotent_submit,
+                    submits=0,
+                ),
             )
             for first, last in shards
         ),
@@ -203,7 +207,7 @@ def _extract(
         if lost is None:
             raise failure
         with suppress(RecordChanged):
-            yield from another_job(lost.job, Reason.JOB_FORGOTTEN, lost.code)
+            yield from another_job(lost.job, lost.job.shard, Reason.JOB_FORGOTTEN, lost.code)
 
 
 def _revive(keeper: RecordKeeper, replays: int) -> Task:

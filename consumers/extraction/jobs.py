@@ -13,7 +13,7 @@ from typing import Any
 
 from consumers.extraction.calls import attempts_allowed, call, pause
 from consumers.extraction.local_document import LocalDocument
-from consumers.extraction.record_keeper import RecordChanged, RecordKeeper, next_generation
+from consumers.extraction.record_keeper import RecordChanged, RecordKeeper
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
@@ -27,6 +27,9 @@ from schemas.policy import Policy
 from schemas.reasons import Reason
 
 LEASE_CHECK_S = 2.0
+RECORD_FRESH_S = 5.0
+"""A record seen longer ago than this is read again before a submit: the wait for a slot has no
+bound, and another worker may have finished the document and have had the key forgotten."""
 
 
 @dataclass(slots=True)
@@ -43,6 +46,9 @@ class Job:
     permit: Permit | None = None
     answered: JobStatus | None = None
     """The finished status where a submit was answered synchronously."""
+    begun: tuple[int, int] | None = None
+    """(generation, submits) as written when this job last began a submit: while the record still
+    says so, nobody else can be at it."""
 
     @property
     def shard(self) -> JobShard:
@@ -72,7 +78,7 @@ def run_job(job: Job) -> Task:
         while True:
             try:
                 match job.shard.phase:
-                    case JobPhase.SUBMITTING:
+                    case JobPhase.PLANNED | JobPhase.SUBMITTING:
                         yield from _submit(job)
                     case JobPhase.SUBMITTED:
                         if not counted:
@@ -116,10 +122,7 @@ def _document_and_slot(job: Job) -> Task:
 
 def _submit(job: Job) -> Task:
     """Leaves the record SUBMITTED with the job's id."""
-    if not job.keeper.opened_here(job.index) and (yield from _settle_uncertain(job)):
-        return
     document = yield from _document_and_slot(job)
-    yield SafePoint()
     options = SubmitOptions(
         soft_masks=job.policy.soft_masks,
         repeat_drawings=job.policy.repeat_drawings,
@@ -127,8 +130,12 @@ def _submit(job: Job) -> Task:
     )
     uncertain = 0
     try:
+        yield SafePoint()
+        if not (yield from _begin(job)):
+            return
         with job.scope.stage("submit"):
             while True:
+                shard = job.shard
                 try:
                     submission: Submission = yield from call(
                         job.services,
@@ -145,7 +152,7 @@ def _submit(job: Job) -> Task:
                 except DocumentFailed as refused:
                     if refused.reason is not Reason.PROVIDER_REFUSED:
                         raise
-                    yield from _end(job, JobPhase.FAILED, refused.reason, refused.code)
+                    yield from _end(job, shard, JobPhase.FAILED, refused.reason, refused.code)
                     return
                 except SubmitUnknown as error:
                     uncertain += 1
@@ -157,9 +164,9 @@ def _submit(job: Job) -> Task:
                     yield from pause(
                         job.services, job.scope, job.provider.calls, uncertain, job.policy.retries
                     )
-                    if (yield from _settle_uncertain(job)):
+                    if not (yield from _begin(job)):
                         return
-            yield from _accepted(job, submission)
+            yield from _accepted(job, shard, submission)
     finally:
         job.local.discard(document)
     job.services.metrics.bytes.labels("submitted").inc(document.bytes)
@@ -167,8 +174,39 @@ def _submit(job: Job) -> Task:
         job.local.drop()
 
 
-def _accepted(job: Job, submission: Submission) -> Task:
-    shard, name = job.shard, job.provider.provider.name
+def _begin(job: Job) -> Task:
+    """Task: True when a submit may be made now; False when the record says something else by now.
+
+    Where a second submit would make a second job, the record is made to say that one begins now;
+    not earlier, because the wait for a slot has no bound and others take a record that stays
+    SUBMITTING for that of a dead worker.
+
+    :raises RecordChanged: another worker was quicker.
+    """
+    keeper = job.keeper
+    if job.provider.provider.abilities.idempotent_submit:
+        before = job.shard
+        if keeper.age_s > RECORD_FRESH_S:
+            yield from keeper.reload()
+        return job.shard.phase is before.phase and job.shard.generation == before.generation
+    shard = job.shard
+    if shard.phase is JobPhase.SUBMITTING:
+        settled: JobShard | None = yield from _settle_uncertain(job)
+        if settled is None:
+            return False
+        shard = settled
+    begun: JobShard = yield from keeper.update(
+        job.index,
+        shard,
+        lambda s: s.model_copy(update={"phase": JobPhase.SUBMITTING, "submits": s.submits + 1}),
+    )
+    job.begun = (begun.generation, begun.submits)
+    return True
+
+
+def _accepted(job: Job, shard: JobShard, submission: Submission) -> Task:
+    """``shard`` is what was submitted: the record may have moved on meanwhile."""
+    name = job.provider.provider.name
     kind = "first" if shard.submits <= 1 else ("further" if shard.generation > 1 else "again")
     job.services.metrics.submits.labels(name, kind).inc()
     job.scope.note("submitted", job_key=job.key, job_id=submission.job_id, attempt=shard.submits)
@@ -179,28 +217,36 @@ def _accepted(job: Job, submission: Submission) -> Task:
         "last_status": submission.status.provider_status if submission.status else None,
     }
     job.answered = submission.status
-    try:
-        yield from job.keeper.update(job.index, lambda s: s.model_copy(update=accepted))
-    except RecordChanged:
-        if job.shard.job_id not in (None, submission.job_id):
-            # Two workers submitted and the service made two jobs: the recorded one is used.
+    seen = shard
+    while True:
+        try:
+            yield from job.keeper.update(job.index, seen, lambda s: s.model_copy(update=accepted))
+            return
+        except RecordChanged:
+            seen = job.shard
+            open_still = seen.phase in (JobPhase.PLANNED, JobPhase.SUBMITTING)
+            if open_still and seen.generation == shard.generation:
+                continue  # nobody else has a job yet: this one is paid for, and counts
             job.answered = None
-            job.services.metrics.duplicate_submissions.labels(name).inc()
-            job.scope.note("duplicate_submission", job_id=submission.job_id)
-        raise
+            if seen.job_id != submission.job_id:
+                # Two workers submitted and the service made two jobs: the recorded one is used.
+                job.services.metrics.duplicate_submissions.labels(name).inc()
+                job.scope.note("duplicate_submission", job_id=submission.job_id)
+            raise
 
 
 def _settle_uncertain(job: Job) -> Task:
-    """Task: True when the record says SUBMITTED now; False when the submit may be made (again).
+    """Task: the `JobShard` that may be submitted again, or None when the record says something else
+    than SUBMITTING now.
 
-    A submit was begun and its answer is not known: by this worker, by one that died, or by one
+    A submit was begun and its answer is not known: by this task, by a worker that died, or by one
     that is still at it.
     """
     provider = job.provider.provider
-    if provider.abilities.idempotent_submit:
-        return False  # the same key cannot make a second job
-    if job.keeper.record.owner != job.services.worker_id and (yield from _outwait_owner(job)):
-        return True
+    ours = job.begun == (job.shard.generation, job.shard.submits)
+    if not ours and (yield from _outwait_owner(job)):
+        return None
+    shard = job.shard
     found: str | None = yield from call(
         job.services,
         job.scope,
@@ -211,20 +257,17 @@ def _settle_uncertain(job: Job) -> Task:
     )
     if found is not None:
         job.scope.note("found", job_key=job.key, job_id=found)
-        yield from _accepted(job, Submission(found))
-        return True
-    if job.shard.submits > job.policy.retries.max_resubmits:
+        yield from _accepted(job, shard, Submission(found))
+        return None
+    if shard.submits > job.policy.retries.max_resubmits:
         raise DocumentFailed(Reason.SUBMIT_UNCERTAIN, "submit")
     job.services.metrics.duplicate_submissions.labels(provider.name).inc()
-    job.note("resubmitting", attempt=job.shard.submits + 1)
-    yield from job.keeper.update(
-        job.index, lambda s: s.model_copy(update={"submits": s.submits + 1})
-    )
-    return False
+    job.note("resubmitting", attempt=shard.submits + 1)
+    return shard
 
 
 def _outwait_owner(job: Job) -> Task:
-    """Task: True when the owner finished its submit while its lease ran."""
+    """Task: True when the owner's submit came to an end while its lease ran."""
     lease = job.policy.retries.submitting_lease_s
     while job.shard.phase is JobPhase.SUBMITTING:
         updated = parse_rfc3339(job.keeper.record.updated_at) or 0.0
@@ -234,7 +277,7 @@ def _outwait_owner(job: Job) -> Task:
         with job.scope.timeline.during("retry"):
             yield Sleep(min(left, LEASE_CHECK_S))
         yield from job.keeper.reload()
-    return job.shard.phase is JobPhase.SUBMITTED
+    return True
 
 
 # -- poll --------------------------------------------------------------------------------------
@@ -290,7 +333,7 @@ def _poll_until_done(job: Job) -> Task:
                     if (yield from job.keeper.find_manifest()) is not None:
                         # Another worker finished it and cleaned up: nothing is to be done again.
                         raise DocumentFailed(Reason.JOB_FORGOTTEN, "poll", error.code) from None
-                    yield from another_job(job, Reason.JOB_FORGOTTEN, error.code)
+                    yield from another_job(job, shard, Reason.JOB_FORGOTTEN, error.code)
                     return None
                 continue
             assert status is not None
@@ -303,12 +346,12 @@ def _poll_until_done(job: Job) -> Task:
             hint, status = status.retry_after, None
             if patience_used() >= policy.polling.deadline_s:
                 scope.failed_attempt("deadline", shard.generation, job_id=shard.job_id)
-                yield from _end(job, JobPhase.TIMED_OUT, Reason.DEADLINE, "running")
+                yield from _end(job, shard, JobPhase.TIMED_OUT, Reason.DEADLINE, "running")
                 return None
             continue
         services.metrics.polls_per_job.labels(name).observe(polls)
         if status.state is JobState.FAILED:
-            yield from _failed(job, status)
+            yield from _failed(job, shard, status)
             return None
         _account(job, status, accepted, clock.monotonic() - asked_before, pages)
         scope.note("finished", job_key=job.key, job_id=shard.job_id, attempt=polls)
@@ -330,33 +373,33 @@ def _account(job: Job, status: JobStatus, accepted: float, since_last: float, pa
     job.provider.schedule.learn(run, pages)
 
 
-def _failed(job: Job, status: JobStatus) -> Task:
+def _failed(job: Job, shard: JobShard, status: JobStatus) -> Task:
     code = status.failure_code or status.provider_status
-    job.scope.failed_attempt(code, job.shard.generation, job_id=job.shard.job_id)
+    job.scope.failed_attempt(code, shard.generation, job_id=shard.job_id)
     if status.failure_kind == "document":
-        yield from _end(job, JobPhase.FAILED, Reason.PROVIDER_FAILED, code)
+        yield from _end(job, shard, JobPhase.FAILED, Reason.PROVIDER_FAILED, code)
     else:
-        yield from another_job(job, Reason.PROVIDER_FAILED, code)
+        yield from another_job(job, shard, Reason.PROVIDER_FAILED, code)
 
 
-def another_job(job: Job, reason: Reason, code: str) -> Task:
+def another_job(job: Job, shard: JobShard, reason: Reason, code: str) -> Task:
     """The job is lost; another takes its place while the policy has one left. The record says
     which: it is SUBMITTING or FAILED then.
 
     :raises RecordChanged: another worker decided meanwhile.
     """
-    if job.shard.generation > job.policy.retries.max_resubmits:
-        yield from _end(job, JobPhase.FAILED, reason, code)
+    if shard.generation > job.policy.retries.max_resubmits:
+        yield from _end(job, shard, JobPhase.FAILED, reason, code)
         return
-    job.note("another_job", code=code, attempt=job.shard.generation + 1)
+    job.note("another_job", code=code, attempt=shard.generation + 1)
     job.services.metrics.retries.labels(job.provider.provider.name, "another_job").inc()
-    yield from job.keeper.update(job.index, next_generation)
+    yield from job.keeper.update(job.index, shard, job.keeper.next_generation)
 
 
-def _end(job: Job, phase: JobPhase, reason: Reason, code: str | None) -> Task:
+def _end(job: Job, shard: JobShard, phase: JobPhase, reason: Reason, code: str | None) -> Task:
     """Writes the verdict into the record, from where this and any later worker reads it."""
     verdict = {"phase": phase, "failure": reason.value, "last_status": code}
-    yield from job.keeper.update(job.index, lambda s: s.model_copy(update=verdict))
+    yield from job.keeper.update(job.index, shard, lambda s: s.model_copy(update=verdict))
 
 
 def _verdict(shard: JobShard) -> DocumentFailed:

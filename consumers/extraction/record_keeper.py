@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from consumers.extraction.calls import call
 from consumers.extraction.scope import Scope
@@ -25,13 +26,30 @@ class RecordChanged(Exception):
     """Another worker wrote the record; the keeper now holds what it wrote."""
 
 
+def begin(*, idempotent: bool, submits: int) -> dict[str, Any]:
+    """How a shard's generation starts: where a repeated submit is harmless the record need not be
+    written once more just before the call."""
+    if idempotent:
+        return {"phase": JobPhase.SUBMITTING, "submits": submits + 1}
+    return {"phase": JobPhase.PLANNED, "submits": submits}
+
+
 class RecordKeeper:
     def __init__(
-        self, services: Services, scope: Scope, retries: Retries, record: JobRecord, etag: str
+        self,
+        services: Services,
+        scope: Scope,
+        retries: Retries,
+        record: JobRecord,
+        etag: str,
+        *,
+        created: bool,
     ) -> None:
         self.record = record
-        self._opened: set[tuple[int, int]] = set()
+        self.created = created
+        """This keeper made the record: nothing was done for the document before."""
         self._etag = etag
+        self._seen_at = services.clock.monotonic()
         self._services = services
         self._scope = scope
         self._retries = retries
@@ -40,29 +58,32 @@ class RecordKeeper:
     def shard(self, index: int) -> JobShard:
         return self.record.shards[index]
 
-    def opened_here(self, index: int) -> bool:
-        """This worker began the shard's present generation: nobody else can have submitted it."""
-        return (index, self.shard(index).generation) in self._opened
-
-    def opened_all(self) -> None:
-        self._opened = {(i, shard.generation) for i, shard in enumerate(self.record.shards)}
+    @property
+    def age_s(self) -> float:
+        """Seconds since the record was read or written here."""
+        return self._services.clock.monotonic() - self._seen_at
 
     @property
     def all_submitted(self) -> bool:
-        return all(shard.phase is not JobPhase.SUBMITTING for shard in self.record.shards)
+        return not any(
+            shard.phase in (JobPhase.PLANNED, JobPhase.SUBMITTING) for shard in self.record.shards
+        )
 
-    def update(self, index: int, change: Callable[[JobShard], JobShard]) -> Task:
+    def update(self, index: int, seen: JobShard, change: Callable[[JobShard], JobShard]) -> Task:
         """Task: the shard as written. Runs through a drain: what was paid for gets recorded.
+
+        ``seen`` is the shard that the change was decided on. The jobs of all shards share this
+        keeper, so what it holds may be newer.
 
         :raises RecordChanged: see the module.
         """
         permit = yield Acquire(self._writing, "record", through_drain=True)
         try:
             shards = list(self.record.shards)
-            before, shards[index] = shards[index], change(shards[index])
+            if shards[index] != seen:
+                raise RecordChanged
+            shards[index] = change(seen)
             yield from self._write(shards=tuple(shards))
-            if shards[index].generation > before.generation:
-                self._opened.add((index, shards[index].generation))
             return shards[index]
         finally:
             permit.release()
@@ -80,12 +101,24 @@ class RecordKeeper:
                 again = {"phase": JobPhase.SUBMITTED, "failure": None, "resumed_at": now}
                 shards[index] = shard.model_copy(update=again)
             elif shard.phase is JobPhase.FAILED:
-                shards[index] = next_generation(shard)
-        before = self.record.shards
+                shards[index] = self.next_generation(shard)
         yield from self._write(shards=tuple(shards), replays=replays)
-        for index, shard in enumerate(shards):
-            if shard.generation > before[index].generation:
-                self._opened.add((index, shard.generation))
+
+    def next_generation(self, shard: JobShard) -> JobShard:
+        """A further job for the same pages, under a key of its own."""
+        idempotent = self._services.providers[
+            self.record.provider
+        ].provider.abilities.idempotent_submit
+        return shard.model_copy(
+            update={
+                "generation": shard.generation + 1,
+                "job_id": None,
+                "accepted_at": None,
+                "resumed_at": None,
+                "failure": None,
+                **begin(idempotent=idempotent, submits=shard.submits),
+            }
+        )
 
     def reload(self) -> Task:
         """Task: True when the record was still there."""
@@ -95,6 +128,7 @@ class RecordKeeper:
         if found is None:
             return False
         self.record, self._etag = found
+        self._seen_at = self._services.clock.monotonic()
         return True
 
     def find_manifest(self) -> Task:
@@ -127,6 +161,7 @@ class RecordKeeper:
                     return
                 raise RecordChanged from None
         self.record = record
+        self._seen_at = self._services.clock.monotonic()
 
     def _recreate(self, record: JobRecord) -> Task:
         stored, self._etag, created = yield from self._store(
@@ -151,21 +186,6 @@ class RecordKeeper:
         )
 
 
-def next_generation(shard: JobShard) -> JobShard:
-    """A further job for the same pages, under a key of its own."""
-    return shard.model_copy(
-        update={
-            "phase": JobPhase.SUBMITTING,
-            "generation": shard.generation + 1,
-            "submits": shard.submits + 1,
-            "job_id": None,
-            "accepted_at": None,
-            "resumed_at": None,
-            "failure": None,
-        }
-    )
-
-
 def open_record(services: Services, scope: Scope, retries: Retries, record: JobRecord) -> Task:
     """Task: the `RecordKeeper` of ``record``, created now or found as somebody else left it."""
     with scope.timeline.during("storage"):
@@ -177,10 +197,7 @@ def open_record(services: Services, scope: Scope, retries: Retries, record: JobR
             partial(services.records.create, record),
             retries=retries,
         )
-    keeper = RecordKeeper(services, scope, retries, stored, etag)
-    if created:
-        keeper.opened_all()
-    return keeper
+    return RecordKeeper(services, scope, retries, stored, etag, created=created)
 
 
 def find_record(services: Services, scope: Scope, retries: Retries, extraction_id: str) -> Task:
@@ -194,4 +211,6 @@ def find_record(services: Services, scope: Scope, retries: Retries, extraction_i
             partial(services.records.load, extraction_id),
             retries=retries,
         )
-    return None if found is None else RecordKeeper(services, scope, retries, *found)
+    if found is None:
+        return None
+    return RecordKeeper(services, scope, retries, *found, created=False)
