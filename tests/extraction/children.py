@@ -15,7 +15,10 @@ MEMORY_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """`seconds` is what the function took, measured in the child, without starting it.
+    """`seconds` is the processor time of the function, measured in the child.
+
+    Unlike the time on the clock it is the same on a busy machine. A child that was killed has
+    the seconds on the clock.
 
     `death` says how the child ended when it gave no answer: "timeout", or its exit code.
     `error` is the class of an exception that the function raised.
@@ -54,9 +57,9 @@ def _child(
 ) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         value = function(*arguments)
-        answer.send(Outcome(time.perf_counter() - started, value))
+        answer.send(Outcome(time.process_time() - started, value))
     except Exception as error:
-        answer.send(Outcome(time.perf_counter() - started, error=type(error).__name__))
+        answer.send(Outcome(time.process_time() - started, error=type(error).__name__))

@@ -35,7 +35,10 @@ class DrawnImage:
 
 @dataclass(frozen=True)
 class _Step:
-    """An operator that can draw, with the resource that it names or the inline image it is."""
+    """An operator that can draw, with the resource that it names or the inline image it is.
+
+    `inline` is None where an inline image cannot be read.
+    """
 
     operator: str
     name: str = ""
@@ -106,9 +109,7 @@ class Drawings:
     def _parsed(self, content: pikepdf.Object) -> Iterator[_Step]:
         for instruction in pikepdf.parse_content_stream(content, self._operators):
             if isinstance(instruction, pikepdf.ContentStreamInlineImage):
-                stream = self._as_stream(instruction)
-                if stream is not None:
-                    yield _Step("BI", inline=stream)
+                yield _Step("BI", inline=self._as_stream(instruction))
                 continue
             operands = instruction.operands
             operator = str(instruction.operator)
@@ -174,9 +175,11 @@ class _PageWalk:
         return self._drawings.only_once(drawn)
 
     def _step(self, step: _Step, scope: _Scope, depth: int) -> list[DrawnImage]:
-        if step.inline is not None:
-            return [self._inline(step.inline, scope)]
         match step.operator:
+            case "BI":
+                if step.inline is not None:
+                    return [self._inline(step.inline, scope)]
+                self.is_complete = False
             case "Do":
                 return self._xobject(scope.find("/XObject", step.name), scope, depth)
             case "scn" | "SCN":

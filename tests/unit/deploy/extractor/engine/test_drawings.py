@@ -231,3 +231,10 @@ def test_a_damaged_content_stream_costs_only_its_page(tmp_path: Path) -> None:
     extraction = run(pdfs.saved(pdf), tmp_path)
     assert places(extraction) == [(2, 1)]
     assert extraction.problems == ("unreadable_content page=1",)
+
+
+def test_an_inline_image_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    pdf = pikepdf.new()
+    pdfs.add_page(pdf, b"q BI /W 1 /W 2 /H 1 /BPC 8 /CS /G /F /AHx ID 00> EI Q", {})
+    extraction = run(pdfs.saved(pdf), tmp_path)
+    assert extraction.problems == ("unreadable_content page=1",)
