@@ -1,4 +1,4 @@
-"""``python -m tests.simulation --seed N --verbose``; ``python -m tests.simulation --seeds 5000``."""
+"""Simulates workers by the thousand: ``--seed N --verbose`` replays one, ``--seeds N`` runs many."""
 
 from __future__ import annotations
 

@@ -130,9 +130,7 @@ class SimSandbox:
             trait = read.trait if trait is Trait.FINE else trait
         data = _write("+".join(names), trait, pages)
         destination.write_bytes(data)
-        return Assembled(
-            hashlib.sha256(data).hexdigest(), len(data), len(pages), tuple(page_map)
-        )
+        return Assembled(hashlib.sha256(data).hexdigest(), len(data), len(pages), tuple(page_map))
 
     def verify_images(
         self, files: Sequence[Path], limits: ImageLimits

@@ -12,7 +12,6 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from consumers.providers.protocol import Abilities
 from schemas.policy import Limits, Policy, Polling, Retries, Sharding
 from tests.simulation.documents import Trait, make_pdf
 from tests.simulation.faults import ALL_RATES, OUTAGES, Outage
@@ -119,7 +118,7 @@ class Scenario:
     policy: Policy
     partitions: int = 1
     workers: int = 1
-    service: ServiceKind = ServiceKind()
+    service: ServiceKind = field(default_factory=ServiceKind)
     rates: dict[str, float] = field(default_factory=dict)
     outages: tuple[Outage, ...] = ()
     faults_until: float = 120.0
@@ -286,6 +285,3 @@ def _kills(rng: random.Random, documents: int) -> tuple[Kill, ...]:
 def plain_policy(**changes: Any) -> Policy:
     """The policy of a named scenario."""
     return Policy(name="default", provider=PROVIDER, **changes)
-
-
-__all__ = ["Abilities", "Scenario", "from_seed", "make_document", "plain_policy"]

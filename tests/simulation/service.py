@@ -76,7 +76,7 @@ class RemoteJob:
 
 def victim_of(key: str) -> str:
     """The job key without its generation: what faults are counted under."""
-    return key.split(".")[0]
+    return key.split(".", maxsplit=1)[0]
 
 
 @dataclass

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from consumers.extraction.timestamps import parse_rfc3339
+from consumers.providers.protocol import JobState
 from consumers.runtime.effects import Message
 from schemas import topics as names
-from schemas.identity import shard_key
-from schemas.ledger import LedgerRecord
-from schemas.reasons import RESUMABLE, Reason
+from schemas.reasons import RESUMABLE
 from tests.simulation.documents import Trait, image_bytes
-from tests.simulation.kafka import EVENTS, Output
+from tests.simulation.kafka import Output
 from tests.simulation.scenario import OUTPUT_BUCKET, DocumentPlan, EventPlan
 
 if TYPE_CHECKING:
@@ -69,9 +67,7 @@ class Judge:
         self.results: set[tuple[str, str]] = set()
         self.bundle_results: Counter[str] = Counter()
         self.dead_letters: dict[tuple[int, int, str], str] = {}
-        self.first_events: dict[str, str] = {}
         self._bodies: dict[str, bytes | None] = {}
-        self._by_id: dict[tuple[str, str], DocumentPlan] = {}
         self._replayed: set[str] = set()
         self._before = self._metric_sums()
 
@@ -166,7 +162,6 @@ class Judge:
         line = json.loads(message.value or b"")
         if line["event"] != "ended":
             return
-        LedgerRecord.model_validate(line)
         record = self.world.broker.partitions[line["partition"]][line["offset"]]
         taken = worker.clock.time() - record.timestamp()[1] / 1000
         # A clock that is behind the event's cannot say how long the event had waited.
@@ -242,22 +237,21 @@ class Judge:
                 records[record["bundle_id"], record["document_id"]] = record
         return records
 
-    def _explained(
-        self, reason: str, plan: DocumentPlan, record: dict[str, Any] | None
-    ) -> bool:
+    def _explained(self, reason: str, plan: DocumentPlan, record: dict[str, Any] | None) -> bool:
         if reason in BY_TRAIT.get(plan.trait, frozenset()):
             return plan.trait is not Trait.FAILS_ONCE or self._resubmits == 0
         if record is None:
             return False
+        failed = plan.trait is Trait.FAILS_ONCE
         return any(
-            self._shard_explains(reason, shard["job_key"]) for shard in record["shards"]
+            self._shard_explains(reason, shard["job_key"], failed) for shard in record["shards"]
         )
 
     @property
     def _resubmits(self) -> int:
         return self.world.scenario.policy.retries.max_resubmits
 
-    def _shard_explains(self, reason: str, job_key: str) -> bool:
+    def _shard_explains(self, reason: str, job_key: str, failed_once: bool) -> bool:
         """What was done to this shard's jobs is enough for a dead letter with ``reason``."""
         world, retries = self.world, self.world.scenario.policy.retries
         count = world.faults.count
@@ -271,9 +265,14 @@ class Judge:
                 return uncertain > retries.max_resubmits or world.scenario.disturbed
             case "job_forgotten":
                 lost = count(job_key, "service.forgets", "poll.not_found")
-                return lost > self._resubmits
+                return lost + failed_once > self._resubmits
             case _:
                 return False
+
+    @property
+    def _replays(self) -> int:
+        """A replay may have a job follow one that had failed."""
+        return 1 if self._replayed else 0
 
     def _check_jobs(self) -> None:
         """Nobody pays twice: a further job needs one that was lost or failed."""
@@ -283,6 +282,7 @@ class Judge:
         for job_key in {job.victim for job in service.jobs.values()}:
             jobs = service.jobs_of(job_key)
             lost = sum(job.forgotten or job.failure_kind == "attempt" for job in jobs)
+            lost += self._replays * sum(job.verdict is JobState.FAILED for job in jobs)
             if world.faults.count(job_key, "poll.not_found") > (
                 scenario.policy.retries.not_found_grace
             ):
@@ -330,20 +330,19 @@ class Judge:
     def _metric_sums(self) -> dict[str, float]:
         metrics = self.world.metrics
         return {
-            "causes": _sum(metrics.cause, "_sum"),
-            "end_to_end": _sum(metrics.end_to_end, "_sum"),
-            "documents_in_progress": _sum(metrics.documents_in_progress, ""),
-            "jobs_in_flight": _sum(metrics.jobs_in_flight, ""),
-            "stages_in_progress": _sum(metrics.stage_in_progress, ""),
+            "causes": _sum(metrics.cause),
+            "end_to_end": _sum(metrics.end_to_end),
+            "documents_in_progress": metrics.documents_in_progress._value.get(),
+            "jobs_in_flight": _sum(metrics.jobs_in_flight),
+            "stages_in_progress": _sum(metrics.stage_in_progress),
         }
 
 
-def _sum(metric: Any, suffix: str) -> float:
-    return sum(
-        sample.value
-        for family in metric.collect()
-        for sample in family.samples
-        if sample.name == family.name + suffix
+def _sum(metric: Any) -> float:
+    """Over all label values; of a histogram, of what was observed."""
+    children = metric._metrics.values()
+    return float(
+        sum((child._sum if hasattr(child, "_sum") else child._value).get() for child in children)
     )
 
 
@@ -356,6 +355,3 @@ def _pages(plan: DocumentPlan) -> list[list[str]]:
         first, last = segment.pages or (1, len(content))
         pages += content[first - 1 : last]
     return pages
-
-
-__all__ = ["EVENTS", "Judge", "Reason", "shard_key", "parse_rfc3339"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from consumers import pools
 from consumers.extraction.bundle import process_event
@@ -70,9 +70,7 @@ class SimWorker:
             step=self._publishing_step,
             wake=self.wake,
         )
-        self.scheduler = SimScheduler(
-            self.clock, self.publisher, self._begin, self._let_others_run
-        )
+        self.scheduler = SimScheduler(self.clock, self.publisher, self._begin, self._let_others_run)
         self.ledger = OffsetLedger()
         self.dispatcher = Dispatcher(
             ledger=self.ledger,
@@ -358,10 +356,11 @@ class SimWorker:
         for runs in self.scheduler._roots.values():
             for root in runs:
                 for run in (root, *root.children):
-                    frames, task = [], run.task
+                    frames: list[str] = []
+                    task: Any = run.task
                     while task is not None and task.gi_frame is not None:
                         frames.append(f"{task.gi_code.co_name}:{task.gi_frame.f_lineno}")
-                        task = task.gi_yieldfrom  # type: ignore[assignment]
+                        task = task.gi_yieldfrom
                     places.append(f"{self.name} {run.state.name} {' > '.join(frames)}")
         return places
 

@@ -99,13 +99,14 @@ class World:
         self._violation: Violated | None = None
 
     def _store(self, name: str) -> FaultyStore:
+        kinds = [(f"{name}.{fault.name}", fault) for fault in StoreFault]
+        if not self.faults.scripted:
+            kinds = [kind for kind in kinds if kind[0] in self.faults.rates]
+
         def decide(operation: str, bucket: str, key: str) -> StoreFault | None:
             if self.faults.down(name):
                 return StoreFault.UNAVAILABLE_503
-            for fault in StoreFault:
-                if self.faults.hits(f"{name}.{fault.name}"):
-                    return fault
-            return None
+            return next((fault for kind, fault in kinds if self.faults.hits(kind)), None)
 
         store = FaultyStore(sleep=self._slow)
         store.ensure_bucket(OUTPUT_BUCKET if name == "store" else INPUT_BUCKET)
@@ -131,9 +132,7 @@ class World:
         rng = random.Random(f"afterwards-{scenario.seed}")
         for partition in range(scenario.partitions):
             name = f"afterwards-{partition}"
-            event = EventPlan(
-                self.agenda.now + 1.0, partition, name, (make_document(rng, name),)
-            )
+            event = EventPlan(self.agenda.now + 1.0, partition, name, (make_document(rng, name),))
             self.announce(event)
         self._run_until_quiet()
         for worker in (*self.workers, *self.dead):
@@ -188,9 +187,7 @@ class World:
             self._to_append -= 1
             log = self.broker.partitions[event.partition]
             self.plans[event.partition, len(log)] = event
-            self.broker.append(
-                event.partition, event.bundle_id.encode(), event.value(), headers
-            )
+            self.broker.append(event.partition, event.bundle_id.encode(), event.value(), headers)
             owner = self.owners[event.partition]
             for worker in self.workers:
                 if worker is owner or event.partition in worker.position:
