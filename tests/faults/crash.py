@@ -25,7 +25,7 @@ END_S = 180.0
 
 
 def plan(rounds: int, seed: int) -> list[str]:
-    """Every boundary in turn, two deaths at random after each turn through all."""
+    """Every boundary before any comes again, then two deaths at random, and so on; shuffled."""
     cycle = [*EACH_ONCE, RANDOM, RANDOM]
     whole = [cycle[n % len(cycle)] for n in range(rounds)]
     random.Random(seed).shuffle(whole)

@@ -48,7 +48,9 @@ class Servers:
 @contextmanager
 def own_servers() -> Iterator[Servers]:
     """Apache Kafka (one broker) and SeaweedFS, gone afterwards."""
-    with KafkaCluster(1) as cluster, S3Server() as server:
+    # Production sessions are long; a round of a crash run need not wait for one.
+    short = {"group.min.session.timeout.ms": "1000"}
+    with KafkaCluster(1, properties=short) as cluster, S3Server() as server:
         say(f"{cluster.description}; {server.description}")
         yield Servers(
             cluster.bootstrap,
