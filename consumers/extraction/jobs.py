@@ -26,6 +26,8 @@ from schemas.job_record import JobPhase, JobShard
 from schemas.policy import Policy
 from schemas.reasons import Reason
 
+OPEN_PHASES = (JobPhase.PLANNED, JobPhase.SUBMITTING)
+"""There is no job yet, as far as the record knows."""
 LEASE_CHECK_S = 2.0
 RECORD_FRESH_S = 5.0
 """A record seen longer ago than this is read again before a submit: the wait for a slot has no
@@ -188,8 +190,11 @@ def _begin(job: Job) -> Task:
         before = job.shard
         if keeper.age_s > RECORD_FRESH_S:
             yield from keeper.reload()
-        return job.shard.phase is before.phase and job.shard.generation == before.generation
+        now = job.shard
+        return now.phase in OPEN_PHASES and now.generation == before.generation
     shard = job.shard
+    if shard.phase not in OPEN_PHASES:
+        return False  # read again for another shard while this one waited for its slot
     if shard.phase is JobPhase.SUBMITTING:
         settled: JobShard | None = yield from _settle_uncertain(job)
         if settled is None:
@@ -224,8 +229,7 @@ def _accepted(job: Job, shard: JobShard, submission: Submission) -> Task:
             return
         except RecordChanged:
             seen = job.shard
-            open_still = seen.phase in (JobPhase.PLANNED, JobPhase.SUBMITTING)
-            if open_still and seen.generation == shard.generation:
+            if seen.phase in OPEN_PHASES and seen.generation == shard.generation:
                 continue  # nobody else has a job yet: this one is paid for, and counts
             job.answered = None
             if seen.job_id != submission.job_id:
