@@ -7,7 +7,7 @@ import sys
 import typer
 from click.exceptions import ClickException
 
-from consumers.cli import config, local, run, submit, sweep, topics
+from consumers.cli import config, local, replay, run, submit, sweep, topics
 from consumers.cli.common import Problem
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("local")(local.local)
 app.command("submit")(submit.submit)
+app.command("replay")(replay.replay)
 app.command("sweep")(sweep.sweep)
 app.add_typer(topics.app, name="topics")
 app.add_typer(config.app, name="config")

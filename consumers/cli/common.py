@@ -67,3 +67,16 @@ def duration(option: str, text: str) -> float:
         return float(parse_duration(text))
     except ValueError as error:
         raise Problem(f"{option} {text}: {error}") from None
+
+
+def kafka(found: Settings) -> dict[str, str]:
+    """librdkafka properties of a client of these settings.
+
+    :raises Problem: a secret's file cannot be read.
+    """
+    from consumers.app import kafka_client
+
+    try:
+        return {"bootstrap.servers": found.kafka.bootstrap_servers, **kafka_client(found)}
+    except SettingsError as error:
+        raise Problem(str(error)) from None

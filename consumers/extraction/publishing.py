@@ -29,6 +29,7 @@ from schemas.results import (
 from sinks.manifests import ManifestWrite
 
 PUBLISH_CEILING_S = 10.0
+CLAIM_CHECK_HEADER_BYTES = 8192
 
 
 def publish_document_result(services: Services, scope: Scope, write: ManifestWrite) -> Task:
@@ -144,7 +145,8 @@ def publish_dead_letter(
             yield from _publish(services, scope, message)
         except PublishRefused:
             claim = yield from _claim_check(services, scope, identifier, retries)
-            headers = (*ours, (names.DLQ_CLAIM_CHECK, claim))
+            beside = _beside_claim_check(_carried(scope))
+            headers = (*beside, *ours, (names.DLQ_CLAIM_CHECK, claim))
             message = Message(services.topics.dead_letters, origin.key, b"", headers)
             yield from _publish(services, scope, message, even_if_too_large=True)
     services.metrics.dead_letters.labels(failure.reason.value, failure.stage).inc()
@@ -161,6 +163,14 @@ def _carried(scope: Scope) -> list[tuple[str, bytes]]:
         and len(value) <= names.MAX_HEADER_BYTES
         and not name.lower().startswith(names.DLQ_PREFIX)
     ][: names.MAX_CARRIED_HEADERS]
+
+
+def _beside_claim_check(carried: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Where even they are large, only what says how the value is to be read: a replay needs it."""
+    if sum(len(name) + len(value) for name, value in carried) <= CLAIM_CHECK_HEADER_BYTES:
+        return carried
+    needed = (names.CONTENT_TYPE, names.TRACEPARENT, "ce_")
+    return [(name, value) for name, value in carried if name.lower().startswith(needed)]
 
 
 def _claim_check(services: Services, scope: Scope, identifier: str, retries: Retries) -> Task:
