@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install demo test lint fast schemas
+.PHONY: help install demo test lint fast schemas lock
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -29,6 +29,14 @@ fast: install  ## Unit tests only.
 
 test: lint  ## Lint, types, unit and integration tests, on real servers.
 	$(BIN)/pytest
+
+lock: $(VENV)/.installed  ## Resolve the dependencies anew into requirements.lock.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
+	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
+	  --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	  --upgrade --output-file - pyproject.toml \
+	  | sed '/^# WARNING/d; /^# Consider/d; /^bundle-extractor/d' > requirements.lock.new
+	mv requirements.lock.new requirements.lock
 
 schemas: install  ## Write the exported schemas anew.
 	$(BIN)/python -m schemas.export
