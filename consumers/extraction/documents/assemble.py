@@ -149,7 +149,7 @@ def _draw_form_values(source: Pdf) -> None:
     Only the fields' values say what they look like then, and these stay behind with the form.
     """
     form = source.Root.get("/AcroForm")
-    if isinstance(form, Dictionary) and form.get("/NeedAppearances") is True:
+    if isinstance(form, Dictionary) and bool(form.get("/NeedAppearances")):
         try:
             source.generate_appearance_streams()
         except MemoryError:

@@ -19,8 +19,10 @@ class SandboxLimits:
     memory_bytes: int = 1024 * MIB
     """Address space of a process with its interpreter and engines, which take about 150 MiB."""
     cpu_seconds: float = 5.0
-    wall_seconds: float = 20.0
-    """More than `cpu_seconds`, so that a busy machine alone fails no document."""
+    wall_seconds: float = 60.0
+    """Much more than `cpu_seconds`, so that a busy machine alone fails no document."""
+    slow_after_seconds: float = 0.5
+    """When a document makes room for others; see `Sandbox`."""
     file_bytes: int = 1024 * MIB
     """The largest file that a process can write."""
     temporary_directory: Path | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import functools
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from consumers.extraction.sandbox.errors import (
     SandboxTimeout,
     SandboxUnavailable,
 )
+from consumers.extraction.sandbox.files import created, open_for_reading, total_bytes
 from consumers.extraction.sandbox.limits import MIB, SandboxLimits
 from consumers.extraction.sandbox.process import (
     LIMIT_SIGNALS,
@@ -53,6 +54,30 @@ class _Interrupted(Exception):
     """The process was ended from outside, which says nothing about the document."""
 
 
+class _Slot:
+    """The right of one call to one process, in one of two lanes."""
+
+    def __init__(self, fast_lane: threading.Semaphore, slow_lane: threading.Semaphore) -> None:
+        self._fast_lane = fast_lane
+        self._slow_lane = slow_lane
+        self.is_slow = False
+
+    def move_to_slow_lane(self) -> bool:
+        """Whether there was room; otherwise the call stays where it is."""
+        if self.is_slow or not self._slow_lane.acquire(blocking=False):
+            return False
+        self.is_slow = True
+        self._fast_lane.release()
+        return True
+
+    def __enter__(self) -> _Slot:
+        self._fast_lane.acquire()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        (self._slow_lane if self.is_slow else self._fast_lane).release()
+
+
 class Sandbox:
     """Parses documents in processes with limits. Every method may be called from any thread.
 
@@ -66,8 +91,13 @@ class Sandbox:
         processes: int,
         limits: SandboxLimits | None = None,
         on_kill: Callable[[str], None] | None = None,
+        slow_processes: int | None = None,
     ) -> None:
         """Start the processes and wait until they are ready (about 0.5 s).
+
+        Documents that take longer than `limits.slow_after_seconds` go on in `slow_processes` more
+        processes (by default twice as many), at a lower priority, and do not hold up the others;
+        memory has to suffice for all of them.
 
         `on_kill(reason)` is called, in the thread of the call, for each process that died or was
         killed for its document. Raises SandboxUnavailable.
@@ -76,7 +106,10 @@ class Sandbox:
             raise ValueError("processes must be at least 1")
         self._limits = limits or SandboxLimits()
         self._on_kill = on_kill or (lambda reason: None)
-        self._free_slots = threading.Semaphore(processes)
+        self._fast_lane = threading.Semaphore(processes)
+        self._slow_lane = threading.Semaphore(
+            2 * processes if slow_processes is None else slow_processes
+        )
         self._lock = threading.Lock()
         self._closed = False
         self._peak_bytes = 0
@@ -91,8 +124,8 @@ class Sandbox:
         self, path: Path, limits: InspectionLimits, password: str | None = None
     ) -> Inspection:
         """Raises DocumentRejected, SandboxError, and OSError if the file cannot be opened."""
-        with _open_for_reading([path]) as files:
-            answer = self._call(
+        with open_for_reading([path]) as files:
+            return self._call(
                 {
                     "operation": "inspect",
                     "limits": {
@@ -103,9 +136,9 @@ class Sandbox:
                     "password": password,
                 },
                 files,
-                _total_bytes(files) / _PDF_BYTES_PER_SECOND,
+                total_bytes(files) / _PDF_BYTES_PER_SECOND,
+                lambda answer: answers.inspection(answer, limits),
             )
-        return self._checked(lambda: answers.inspection(answer, limits), answer)
 
     def assemble(
         self,
@@ -122,8 +155,8 @@ class Sandbox:
         sources = list(dict.fromkeys(part.path for part in parts))
         if len(sources) >= channel.MAX_FILES:
             raise ValueError(f"at most {channel.MAX_FILES - 1} different sources in one document")
-        with _open_for_reading(sources) as files, _created(destination) as target:
-            answer = self._call(
+        with open_for_reading(sources) as files, created(destination) as target:
+            return self._call(
                 {
                     "operation": "assemble",
                     "limits": {"max_bytes": limits.max_bytes, "max_pages": limits.max_pages},
@@ -138,9 +171,9 @@ class Sandbox:
                     ],
                 },
                 [*files, target],
-                _total_bytes(files) / _PDF_BYTES_PER_SECOND,
+                total_bytes(files) / _PDF_BYTES_PER_SECOND,
+                lambda answer: answers.assembled(answer, len(parts), limits),
             )
-            return self._checked(lambda: answers.assembled(answer, len(parts), limits), answer)
 
     def verify_images(
         self, files: Sequence[Path], limits: ImageLimits
@@ -152,9 +185,8 @@ class Sandbox:
         verdicts: list[VerifiedImage | RejectedImage] = []
         sizes = [file.stat().st_size for file in files]
         for run in answers.batches(sizes, IMAGES_PER_REQUEST, IMAGE_BYTES_PER_REQUEST):
-            batch = files[run]
-            with _open_for_reading(batch) as descriptors:
-                answer = self._call(
+            with open_for_reading(files[run]) as descriptors:
+                verdicts += self._call(
                     {
                         "operation": "verify_images",
                         "limits": {
@@ -164,14 +196,9 @@ class Sandbox:
                         },
                     },
                     descriptors,
-                    _total_bytes(descriptors) / _IMAGE_BYTES_PER_SECOND,
+                    total_bytes(descriptors) / _IMAGE_BYTES_PER_SECOND,
+                    functools.partial(answers.images, count=len(descriptors), limits=limits),
                 )
-            verdicts += self._checked(
-                lambda answer=answer, batch=batch: answers.images(  # type: ignore[misc]
-                    answer, len(batch), limits
-                ),
-                answer,
-            )
         return verdicts
 
     @property
@@ -202,33 +229,44 @@ class Sandbox:
         self.close()
 
     def _call(
-        self, message: channel.Message, files: Sequence[int], more_seconds: float
-    ) -> channel.Message:
+        self,
+        message: channel.Message,
+        files: Sequence[int],
+        more_seconds: float,
+        parse: Callable[[channel.Message], T],
+    ) -> T:
         message["cpu_seconds"] = self._limits.cpu_seconds + more_seconds
         wall_seconds = self._limits.wall_seconds + more_seconds
-        with self._free_slots:
+        with _Slot(self._fast_lane, self._slow_lane) as slot:
             try:
-                return self._call_once(message, files, wall_seconds)
+                return self._call_once(message, files, wall_seconds, parse, slot)
             except _Interrupted:
                 pass
             # Once more: the document may be blameless. A second time in a row it is not.
             try:
-                return self._call_once(message, files, wall_seconds)
+                return self._call_once(message, files, wall_seconds, parse, slot)
             except _Interrupted:
-                self._on_kill(SandboxCrashed.reason)
-                raise SandboxCrashed from None
+                raise self._counted(SandboxCrashed()) from None
 
     def _call_once(
-        self, message: channel.Message, files: Sequence[int], wall_seconds: float
-    ) -> channel.Message:
+        self,
+        message: channel.Message,
+        files: Sequence[int],
+        wall_seconds: float,
+        parse: Callable[[channel.Message], T],
+        slot: _Slot,
+    ) -> T:
         process = self._take()
         try:
-            answer = process.request(message, files, wall_seconds)
+            process.send(message, files, wall_seconds)
+            if not process.has_answer(self._limits.slow_after_seconds):
+                self._to_slow_lane(process, slot)
+            answer = process.receive()
         except channel.ChannelTimeout:
-            self._replace(process, kill=True)
+            self._end(process, slot, kill=True)
             raise self._counted(SandboxTimeout()) from None
         except channel.ChannelClosed:
-            ended_by = self._replace(process, kill=False)
+            ended_by = self._end(process, slot, kill=False)
             if self._closed:
                 raise SandboxClosed("the sandbox was closed while a document was parsed") from None
             if ended_by is None or ended_by in (signal.SIGKILL, signal.SIGTERM):
@@ -236,28 +274,29 @@ class Sandbox:
             error = SandboxTimeout() if ended_by in LIMIT_SIGNALS else SandboxCrashed()
             raise self._counted(error) from None
         except BaseException:  # the thread is being stopped; the process is in an unknown state
-            self._replace(process, kill=True)
+            self._end(process, slot, kill=True)
             raise
         self._peak_bytes = max(self._peak_bytes, process.peak_bytes)
         if answer.get("out_of_memory") is True:
-            self._replace(process, kill=True)
+            self._end(process, slot, kill=True)
             raise self._counted(SandboxMemory())
-        if (
-            process.requests >= self._limits.requests_per_process
-            # What a large document left behind is given back to the machine.
-            or process.peak_bytes > self._limits.memory_bytes // 4
-        ):
-            self._replace(process, kill=True)
-        else:
-            self._give_back(process)
-        return answer
-
-    def _checked(self, parse: Callable[[], T], answer: channel.Message) -> T:
         try:
             answers.raise_if_rejected(answer)
-            return parse()
+            result = parse(answer)
         except answers.InvalidAnswer:
+            self._end(process, slot, kill=True)
             raise self._counted(SandboxCrashed()) from None
+        except BaseException:
+            self._give_back(process, slot)
+            raise
+        self._give_back(process, slot)
+        return result
+
+    def _to_slow_lane(self, process: SandboxProcess, slot: _Slot) -> None:
+        """Let a document that takes long go on beside, and others have its place."""
+        if slot.move_to_slow_lane():
+            process.lower_priority()
+            self._add_idle()
 
     def _counted(self, error: SandboxError) -> SandboxError:
         self._on_kill(error.reason)
@@ -271,18 +310,35 @@ class Sandbox:
                 return self._idle.pop()
         return self._spawn()
 
-    def _give_back(self, process: SandboxProcess) -> None:
+    def _give_back(self, process: SandboxProcess, slot: _Slot) -> None:
+        """Keep a process for the next document, or replace it."""
+        if (
+            slot.is_slow
+            or process.requests >= self._limits.requests_per_process
+            # What a large document left behind is given back to the machine.
+            or process.peak_bytes > self._limits.memory_bytes // 4
+        ):
+            self._end(process, slot, kill=True)
+        else:
+            self._keep(process)
+
+    def _end(self, process: SandboxProcess, slot: _Slot, *, kill: bool) -> int | None:
+        ended_by = self._nursery.end(process, kill=kill)
+        if not slot.is_slow:  # one that is slow was replaced when it became so
+            self._add_idle()
+        return ended_by
+
+    def _add_idle(self) -> None:
+        # Without one the next call starts its own, and reports why it cannot.
+        with contextlib.suppress(SandboxClosed, SandboxUnavailable):
+            self._keep(self._spawn())
+
+    def _keep(self, process: SandboxProcess) -> None:
         with self._lock:
             if self._closed:
                 process.connection.close()
             else:
                 self._idle.append(process)
-
-    def _replace(self, process: SandboxProcess, *, kill: bool) -> int | None:
-        ended_by = self._nursery.end(process, kill=kill)
-        with contextlib.suppress(SandboxClosed, SandboxUnavailable):
-            self._give_back(self._spawn())
-        return ended_by
 
     def _spawn(self) -> SandboxProcess:
         try:
@@ -308,31 +364,3 @@ class Sandbox:
                 raise SandboxUnavailable(
                     "processes for parsing documents cannot be forked"
                 ) from error
-
-
-def _total_bytes(descriptors: Sequence[int]) -> int:
-    return sum(os.fstat(descriptor).st_size for descriptor in descriptors)
-
-
-@contextlib.contextmanager
-def _open_for_reading(paths: Sequence[Path]) -> Iterator[list[int]]:
-    descriptors: list[int] = []
-    try:
-        for path in paths:
-            descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        yield descriptors
-    finally:
-        channel.close_all(descriptors)
-
-
-@contextlib.contextmanager
-def _created(path: Path) -> Iterator[int]:
-    """A new private file, which is removed again when the block fails."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        yield descriptor
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)

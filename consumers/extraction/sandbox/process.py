@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -21,6 +22,8 @@ from consumers.extraction.sandbox.limits import SandboxLimits
 
 _START_SECONDS = 60.0  # importing the engines takes 0.5 s of CPU; a loaded machine may be slow
 _COMMAND_SECONDS = 15.0
+# A third of the CPU time of a process of normal priority, where they compete.
+_SLOW_NICENESS = 5
 
 
 class NurseryLost(Exception):
@@ -141,20 +144,31 @@ class SandboxProcess:
         self.process_id = process_id
         self.requests = 0
         self.peak_bytes = 0
+        self._deadline = 0.0
 
-    def request(
-        self, message: channel.Message, files: Sequence[int], wall_seconds: float
-    ) -> channel.Message:
-        """Raises channel.ChannelTimeout and channel.ChannelClosed; the process is then unusable."""
-        deadline = time.monotonic() + wall_seconds
+    def send(self, message: channel.Message, files: Sequence[int], wall_seconds: float) -> None:
+        """Raises ChannelTimeout and ChannelClosed, as do the others; it is then unusable."""
+        self._deadline = time.monotonic() + wall_seconds
         self.requests += 1
         self.connection.settimeout(wall_seconds)
         channel.send(self.connection, message, files)
-        answer, _ = channel.receive(self.connection, deadline=deadline)
+
+    def has_answer(self, seconds: float) -> bool:
+        """Wait so long for the answer to begin, or for the process to end."""
+        poll = select.poll()  # select() takes no descriptor over 1,023
+        poll.register(self.connection, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def receive(self) -> channel.Message:
+        answer, _ = channel.receive(self.connection, deadline=self._deadline)
         peak = answer.get("peak_kib")
         if isinstance(peak, int) and 0 < peak < 1 << 40:
             self.peak_bytes = peak * 1024
         return answer
+
+    def lower_priority(self) -> None:
+        with contextlib.suppress(OSError):  # it may have ended
+            os.setpriority(os.PRIO_PROCESS, self.process_id, _SLOW_NICENESS)
 
 
 def _environment(temporary: str) -> dict[str, str]:

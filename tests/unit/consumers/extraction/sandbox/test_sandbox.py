@@ -33,6 +33,7 @@ from consumers.extraction.sandbox import (
     SandboxTimeout,
     VerifiedImage,
 )
+from consumers.extraction.sandbox.process import SandboxProcess
 from tests import documents_pdfs, pdfs
 
 MIB = 1024 * 1024
@@ -80,9 +81,8 @@ def hang_and_signal(
     (process,) = processes_of(sandbox)
     process.suspend()
     call: Future[object] = pool.submit(sandbox.inspect, path, LIMITS)
-    # The request is under way when its slot is taken.
-    while sandbox._free_slots.acquire(blocking=False):
-        sandbox._free_slots.release()
+    while sandbox._idle:  # the request is under way when the process is taken
+        pass
     process.send_signal(signal_number)
     with contextlib.suppress(psutil.NoSuchProcess):  # some signals do not wait for that
         process.resume()
@@ -272,6 +272,48 @@ def test_one_document_that_hangs_does_not_hold_up_the_others(small: Path) -> Non
             assert not bad.done()
             with pytest.raises(SandboxTimeout):
                 bad.result(30)
+
+
+def test_more_documents_that_hang_than_processes_do_not_hold_up_the_others(small: Path) -> None:
+    limits = SandboxLimits(wall_seconds=10, slow_after_seconds=0.05)
+    with Sandbox(1, limits, slow_processes=3) as sandbox, ThreadPoolExecutor(3) as pool:
+        hanging: list[Future[object]] = []
+        for _ in range(3):
+            (process,) = (psutil.Process(process.process_id) for process in sandbox._idle)
+            process.suspend()
+            hanging.append(pool.submit(sandbox.inspect, small, LIMITS))
+            while [idle.process_id for idle in sandbox._idle] in ([], [process.pid]):
+                pass  # until it has been moved aside and replaced
+        assert sandbox.inspect(small, LIMITS).pages == 2
+        assert not any(call.done() for call in hanging)
+        for call in hanging:
+            with pytest.raises(SandboxTimeout):
+                call.result(30)
+        assert len(processes_of(sandbox)) == 1
+
+
+def test_a_document_stays_where_it_is_when_there_is_no_room_beside(small: Path) -> None:
+    limits = SandboxLimits(wall_seconds=0.5, slow_after_seconds=0.01)
+    with Sandbox(1, limits, slow_processes=0) as sandbox:
+        with stopped(*processes_of(sandbox)), pytest.raises(SandboxTimeout):
+            sandbox.inspect(small, LIMITS)
+        assert sandbox.inspect(small, LIMITS).pages == 2
+        assert len(processes_of(sandbox)) == 1
+
+
+def test_a_process_that_answers_nonsense_is_not_used_again(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills: list[str] = []
+    with Sandbox(1, on_kill=kills.append) as sandbox:
+        before = processes_of(sandbox)
+        with monkeypatch.context() as patch:
+            patch.setattr(SandboxProcess, "receive", lambda self: {"inspection": {"pages": "2"}})
+            with pytest.raises(SandboxCrashed):
+                sandbox.inspect(small, LIMITS)
+        assert kills == ["parse_crashed"]
+        assert processes_of(sandbox) != before
+        assert sandbox.inspect(small, LIMITS).pages == 2
 
 
 def test_a_process_is_replaced_after_so_many_requests(small: Path) -> None:
