@@ -1,20 +1,33 @@
 """The metrics contract: every metric of the worker, once. Dashboards, rules, docs and code use
-only what is here (tests hold them to it), and `bundles metrics` documents it from here.
+only what is here (tests hold them to it); `deploy/observability/METRICS.md` is written from here.
 
 Rules: one prefix, base units, ``_total`` on counters; labels are bounded (never an event id, an
-object key, a job id or a text); limits are exported as gauges beside what they limit.
+object key, a job id or a text); limits are exported as gauges beside what they limit; label sets
+that are known are there from the start, so that the first failure already makes a rate.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
+from consumers.runtime.observer import Activity, PauseReason, WatchdogStep
+from consumers.runtime.offset_metadata import MetadataVerdict
 from consumers.stages import CAUSES, STAGES
+from schemas.reasons import FROM_THE_SERVICE, RESUMABLE, Reason
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -22,6 +35,52 @@ WAITS = (0.05, 0.25, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600)
 CALLS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LAGS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300)
 BYTES = tuple(float(16 * 1024 * 4**n) for n in range(9))
+MAX_EXEMPLAR_CHARACTERS = 128
+"""Of all names and values together, by OpenMetrics. The client raises beyond it."""
+
+SERVICE_FAULTS = (FROM_THE_SERVICE | RESUMABLE | {Reason.STORE_CONFLICT}) - {
+    Reason.SOURCE_MISSING,
+    Reason.SOURCE_DENIED,
+}
+"""Reasons that spend the error budget. The others (not a PDF, encrypted, a bad event, no source)
+lie with whoever sent the event, and no worker can do better."""
+
+PROVIDER_OUTCOMES = (
+    "ok",
+    "throttled",
+    "failed",
+    "truncated",
+    "unknown",
+    "not_found",
+    "expired",
+    "refused",
+    "unsafe",
+    "unavailable",
+    "unauthorized",
+    "out_of_credit",
+    "error",
+)
+PROVIDER_OPERATIONS = ("submit", "find", "poll", "images", "download", "forget")
+RETRY_REASONS = ("attempt", "systemic", "ambiguous", "not_found", "another_job")
+WRITE_OUTCOMES = ("created", "identical", "conflict", "ambiguous_resolved", "ambiguous")
+REPLACE_OUTCOMES = ("replaced", "lost_race", "ambiguous")
+COMMIT_CODES = (
+    "REBALANCE_IN_PROGRESS",
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "NOT_COORDINATOR",
+    "_TIMED_OUT",
+)
+PUBLISH_CODES = (
+    "MSG_SIZE_TOO_LARGE",
+    "UNKNOWN_TOPIC_OR_PART",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "NOT_ENOUGH_REPLICAS",
+    "_MSG_TIMED_OUT",
+    "_QUEUE_FULL",
+)
+"""What brokers and librdkafka answer when a write fails; others join when they come up."""
+
 COUNTS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0)
 
 
@@ -34,6 +93,17 @@ class Spec:
     unit: str
     labels: tuple[str, ...]
     meaning: str
+
+
+PROCESS = (
+    Spec("process_cpu_seconds_total", "counter", "seconds", (), "Processor time used."),
+    Spec("process_resident_memory_bytes", "gauge", "bytes", (), "Memory in use (RSS)."),
+    Spec("process_virtual_memory_bytes", "gauge", "bytes", (), "Address space in use."),
+    Spec("process_open_fds", "gauge", "files", (), "Open file descriptors."),
+    Spec("process_max_fds", "gauge", "files", (), "Limit of open file descriptors."),
+    Spec("process_start_time_seconds", "gauge", "seconds", (), "When it started, Unix time."),
+)
+"""What the client library tells of any process; Linux only."""
 
 
 class Metrics:
@@ -54,8 +124,18 @@ class Metrics:
         self.documents_in_progress = gauge(
             "documents_in_progress", "documents", "Documents between accept and their end."
         )
+        self.documents_by_cause = gauge(
+            "documents_by_cause",
+            "documents",
+            "Documents in progress, by what holds them now.",
+            "cause",
+        )
         self.dead_letters = count(
-            "dead_letters", "records", "Dead letters acknowledged.", "reason", "stage"
+            "dead_letters",
+            "records",
+            "Dead letters acknowledged; fault: service (spends the error budget) or sender.",
+            "reason",
+            "fault",
         )
         self.dead_letter_failures = count(
             "dead_letter_publish_failures", "records", "Dead letters the broker refused.", "code"
@@ -105,16 +185,28 @@ class Metrics:
 
         # Provider
         self.provider_calls = count(
-            "provider_calls", "calls", "Calls to a service.", "provider", "operation", "outcome"
+            "provider_calls",
+            "calls",
+            "Calls to a service; outcome says what the answer meant.",
+            "provider",
+            "operation",
+            "outcome",
         )
         self.provider_call_seconds = hist(
             "provider_call_seconds", "seconds", "Time of one call.", CALLS, "provider", "operation"
         )
         self.provider_throttles = count(
-            "provider_throttles", "calls", "Calls that were told to wait.", "provider", "operation"
+            "provider_throttles",
+            "calls",
+            "Calls that were told to wait (429, 503), also by the store.",
+            "dependency",
+            "operation",
         )
         self.provider_throttled_seconds = count(
-            "provider_throttled_seconds", "seconds", "Waits asked for by a service.", "provider"
+            "provider_throttled_seconds", "seconds", "Waits that were asked for.", "dependency"
+        )
+        self.gate_seconds = gauge(
+            "gate_seconds", "seconds", "What a call would wait at the gate now.", "dependency"
         )
         self.provider_unknown_status = count(
             "provider_unknown_status",
@@ -125,7 +217,10 @@ class Metrics:
         self.jobs_in_flight = gauge(
             "provider_jobs_in_flight", "jobs", "Jobs submitted and not finished.", "provider"
         )
-        self.job_slots = gauge("provider_job_slots", "jobs", "Limit of jobs in flight.", "provider")
+        self.job_slots = gauge("provider_job_slots", "jobs", "Limit of job slots.", "provider")
+        self.job_slots_used = gauge(
+            "provider_job_slots_used", "jobs", "Job slots taken, submits included.", "provider"
+        )
         self.job_waiting = gauge(
             "provider_jobs_waiting", "jobs", "Documents waiting for a job slot.", "provider"
         )
@@ -148,15 +243,15 @@ class Metrics:
         self.forget_failures = count(
             "provider_forget_failures", "jobs", "Deletions a service refused.", "provider"
         )
-        self.retries = count("retries", "calls", "Calls made again.", "dependency", "verdict")
+        self.retries = count("retries", "calls", "Calls made again.", "dependency", "reason")
         self.attempts_exhausted = count(
             "attempts_exhausted", "calls", "Calls given up after every attempt.", "dependency"
         )
         self.retry_budget_left = gauge(
-            "retry_budget_left", "calls", "Retries that may still be made now.", "provider"
+            "retry_budget_left", "calls", "Retries that may still be made now.", "dependency"
         )
         self.retry_budget_limit = gauge(
-            "retry_budget_limit", "calls", "Size of the retry budget.", "provider"
+            "retry_budget_limit", "calls", "Size of the retry budget.", "dependency"
         )
         self.breaker_open = gauge(
             "breaker_open", "", "1 while a dependency's breaker is not closed.", "dependency"
@@ -175,12 +270,21 @@ class Metrics:
         self.conditional_writes = count(
             "conditional_writes",
             "writes",
-            "Outcome of writes under a condition: created, identical, conflict, resolved.",
+            "Writes under a condition; conflict: other bytes stood there; ambiguous: answer lost.",
             "object",
             "outcome",
         )
 
         # Local
+        self.document_places = gauge(
+            "document_places", "documents", "Limit of documents with local files."
+        )
+        self.document_places_used = gauge(
+            "document_places_used", "documents", "Documents with local files."
+        )
+        self.document_places_waiting = gauge(
+            "document_places_waiting", "documents", "Documents waiting for such a place."
+        )
         self.temp_bytes = gauge("temp_used_bytes", "bytes", "Temporary files now.")
         self.temp_limit = gauge("temp_limit_bytes", "bytes", "Quota of temporary files.")
         self.temp_swept = count("temp_swept_bytes", "bytes", "Left by dead workers and removed.")
@@ -228,6 +332,9 @@ class Metrics:
         )
         self.commits = count("commits", "commits", "Commits acknowledged.")
         self.commit_failures = count("commit_failures", "commits", "Commits refused.", "code")
+        self.client_errors = count(
+            "kafka_client_errors", "times", "Trouble that the Kafka client reports.", "code"
+        )
         self.metadata_ignored = count(
             "commit_metadata_ignored", "times", "Foreign or damaged commit metadata.", "cause"
         )
@@ -244,16 +351,76 @@ class Metrics:
 
         build = gauge("build_info", "", "Always 1.", "version", "python")
         build.labels(_version(), platform.python_version()).set(1)
-        for stage in STAGES:
-            self.stage_attempts.labels(stage)
-            self.stage_in_progress.labels(stage)
-            for outcome in ("succeeded", "failed", "cancelled"):
-                self.stage_outcomes.labels(stage, outcome)
-        for cause in CAUSES:
-            self.cause.labels(cause)
-        for outcome in ("extracted", "dead_lettered"):
-            self.documents.labels(outcome)
-            self.end_to_end.labels(outcome)
+        ProcessCollector(registry=self.registry)
+        self.specs.extend(PROCESS)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """What is known before anything was configured."""
+        zero(self.stage_attempts, STAGES)
+        zero(self.stage_in_progress, STAGES)
+        zero(self.stage_outcomes, STAGES, ("succeeded", "failed", "cancelled"))
+        zero(self.stage_duration, STAGES)
+        zero(self.cause, CAUSES)
+        zero(self.documents_by_cause, CAUSES)
+        zero(self.documents, ("extracted", "dead_lettered"))
+        zero(self.end_to_end, ("extracted", "dead_lettered"))
+        zero(self.events_finished, ("extracted", "dead_lettered", "rejected"))
+        for reason in Reason:
+            self.dead_letters.labels(reason.value, fault_of(reason))
+        zero(self.dead_letter_failures, PUBLISH_CODES)
+        zero(self.ledger_lost, PUBLISH_CODES)
+        zero(self.bytes, ("fetched", "submitted", "downloaded", "stored"))
+        zero(self.conditional_writes, ("manifest", "image", "job_record"), WRITE_OUTCOMES)
+        zero(self.conditional_writes, ("job_record",), REPLACE_OUTCOMES)
+        kills = (Reason.PARSE_TIMEOUT, Reason.PARSE_MEMORY, Reason.PARSE_CRASHED)
+        zero(self.sandbox_kills, [reason.value for reason in kills])
+        zero(self.intake_paused, get_args(PauseReason))
+        zero(self.rebalances, ("assigned", "revoked", "lost"))
+        zero(self.commit_failures, COMMIT_CODES)
+        zero(self.client_errors, ("_ALL_BROKERS_DOWN", "_TRANSPORT"))
+        ignored = set(MetadataVerdict) - {MetadataVerdict.EMPTY, MetadataVerdict.RESTORED}
+        zero(self.metadata_ignored, sorted({"too_large", *ignored}))
+        zero(self.watchdog_steps, get_args(WatchdogStep))
+        zero(self.loop_seconds, get_args(Activity))
+
+    def know_provider(self, name: str) -> None:
+        """Its series start at zero, so that the first job already makes a rate."""
+        zero(self.provider_calls, (name,), PROVIDER_OPERATIONS, PROVIDER_OUTCOMES)
+        zero(self.provider_call_seconds, (name,), PROVIDER_OPERATIONS)
+        zero(self.submits, (name,), ("first", "again", "further"))
+        for metric in (
+            self.provider_run,
+            self.poll_lag,
+            self.provider_unknown_status,
+            self.jobs_in_flight,
+            self.job_slots,
+            self.job_slots_used,
+            self.job_waiting,
+            self.jobs_resumed,
+            self.duplicate_submissions,
+            self.polls_per_job,
+            self.forget_failures,
+        ):
+            zero(metric, (name,))
+
+    def know_dependency(self, name: str, operations: Iterable[str]) -> None:
+        """``operations``: what may be throttled there."""
+        zero(self.provider_throttles, (name,), operations)
+        zero(self.retries, (name,), RETRY_REASONS)
+        for metric in (
+            self.provider_throttled_seconds,
+            self.attempts_exhausted,
+            self.retry_budget_left,
+            self.retry_budget_limit,
+            self.breaker_open,
+            self.breaker_opens,
+            self.gate_seconds,
+        ):
+            zero(metric, (name,))
+
+    def know_topics(self, *topics: str) -> None:
+        zero(self.publish_failures, topics, PUBLISH_CODES)
 
     def _counter(self, name: str, unit: str, meaning: str, *labels: str) -> Counter:
         self._add(f"bundles_{name}_total", "counter", unit, labels, meaning)
@@ -273,6 +440,24 @@ class Metrics:
 
     def _add(self, name: str, kind: str, unit: str, labels: tuple[str, ...], meaning: str) -> None:
         self.specs.append(Spec(name, kind, unit, labels, meaning))
+
+
+def zero(metric: Counter | Gauge | Histogram, *values: Iterable[str]) -> None:
+    """Makes a series for every combination of the label values."""
+    for combination in product(*values):
+        metric.labels(*map(str, combination))
+
+
+def fault_of(reason: Reason) -> str:
+    return "service" if reason in SERVICE_FAULTS else "sender"
+
+
+def exemplar(extraction_id: str | None) -> dict[str, str] | None:
+    """What leads from a series to `bundles trace`. None where it would not be allowed: a metric
+    must never be what fails a document."""
+    if not extraction_id or len("extraction_id") + len(extraction_id) > MAX_EXEMPLAR_CHARACTERS:
+        return None
+    return {"extraction_id": extraction_id}
 
 
 def _version() -> str:

@@ -11,6 +11,7 @@ from consumers.extraction.origin import Origin
 from consumers.extraction.publishing import publish_bundle_result, publish_dead_letter
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Services
+from consumers.metrics import exemplar
 from consumers.runtime.effects import Sleep, Task, Together
 from schemas.cloudevents import EventRejected, ReceivedEvent, parse_event
 from schemas.events import Document
@@ -109,6 +110,7 @@ def _document(
     metrics = services.metrics
     scope = _scope(services, origin, received, document)
     metrics.documents_in_progress.inc()
+    services.live.began(scope)
     metrics.queue_wait.observe(scope.timeline.seconds["queue"])
     revive = False
     try:
@@ -150,6 +152,7 @@ def _document(
             break
     finally:
         metrics.documents_in_progress.dec()
+        services.live.ended(scope)
     _account(services, scope, outcome)
     return outcome
 
@@ -176,11 +179,11 @@ def _held_back(services: Services, scope: Scope, failure: DocumentFailed) -> Tas
 def _account(services: Services, scope: Scope, outcome: DocumentOutcome) -> None:
     metrics = services.metrics
     total = scope.timeline.total()
-    exemplar = {"extraction_id": scope.extraction_id} if scope.extraction_id else None
+    example = exemplar(scope.extraction_id)
     metrics.documents.labels(outcome.status).inc()
-    metrics.end_to_end.labels(outcome.status).observe(total, exemplar)
+    metrics.end_to_end.labels(outcome.status).observe(total, example)
     for cause, seconds in scope.timeline.seconds.items():
-        metrics.cause.labels(cause).observe(seconds)
+        metrics.cause.labels(cause).observe(seconds, example)
     if outcome.status == "extracted":
         metrics.last_success.set(services.clock.time())
     causes = {cause: round(seconds, 6) for cause, seconds in scope.timeline.seconds.items()}

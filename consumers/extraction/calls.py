@@ -117,9 +117,10 @@ def _failed(
             return attempts
         case Verdict.SYSTEMIC:
             _count_breaker(services, scope, dependency, classified)
-            services.metrics.retries.labels(dependency.name, verdict).inc()
-            if not dependency.breaker.is_open:
-                yield from pause(services, scope, dependency, 1, retries)
+            if dependency.breaker.is_open:
+                services.metrics.retries.labels(dependency.name, verdict).inc()
+            else:
+                yield from pause(services, scope, dependency, 1, retries, reason=verdict)
             return attempts
     attempts += 1
     scope.failed_attempt(code, attempts)
@@ -128,7 +129,6 @@ def _failed(
         services.metrics.attempts_exhausted.labels(dependency.name).inc()
         reason = classified.reason or Reason.ATTEMPTS_EXHAUSTED
         raise DocumentFailed(reason, scope.stage_name, code)
-    services.metrics.retries.labels(dependency.name, verdict).inc()
     yield from pause(services, scope, dependency, attempts, retries)
     return attempts
 
@@ -150,9 +150,16 @@ def _count_breaker(
 
 
 def pause(
-    services: Services, scope: Scope, dependency: Dependency, attempt: int, retries: Retries
+    services: Services,
+    scope: Scope,
+    dependency: Dependency,
+    attempt: int,
+    retries: Retries,
+    *,
+    reason: str = Verdict.ATTEMPT,
 ) -> Task:
     """Task: backs off before attempt ``attempt + 1``, within the dependency's retry budget."""
+    services.metrics.retries.labels(dependency.name, reason).inc()
     wait = backoff_s(
         attempt,
         first_s=retries.backoff_first_s,

@@ -7,16 +7,18 @@ a replay are all the same loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from consumers.extraction.calls import attempts_allowed, call, pause
+from consumers.extraction.live import LiveJob
 from consumers.extraction.local_document import LocalDocument
 from consumers.extraction.record_keeper import RecordChanged, RecordKeeper
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
+from consumers.metrics import exemplar
 from consumers.providers.errors import JobNotFound, SubmitUnknown
 from consumers.providers.protocol import JobState, JobStatus, Submission, SubmitOptions
 from consumers.runtime.effects import Acquire, SafePoint, Sleep, Task
@@ -51,6 +53,10 @@ class Job:
     begun: tuple[int, int] | None = None
     """(generation, submits) as written when this job last began a submit: while the record still
     says so, nobody else can be at it."""
+    live: LiveJob = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.live = LiveJob(self.provider.provider.name)
 
     @property
     def shard(self) -> JobShard:
@@ -73,6 +79,7 @@ def run_job(job: Job) -> Task:
     metrics, name = job.services.metrics, job.provider.provider.name
     in_flight = metrics.jobs_in_flight.labels(name)
     counted = False
+    job.scope.jobs[job.index] = job.live
     try:
         if job.shard.phase is JobPhase.SUBMITTED:
             metrics.jobs_resumed.labels(name).inc()
@@ -94,6 +101,7 @@ def run_job(job: Job) -> Task:
             except RecordChanged:
                 job.note("record_changed")
     finally:
+        del job.scope.jobs[job.index]
         if counted:
             in_flight.dec()
         if job.permit is not None:
@@ -109,16 +117,19 @@ def _document_and_slot(job: Job) -> Task:
     Always in this order: whoever holds a job slot never waits for a place to keep files, because
     those who have such a place may all be waiting for a slot.
     """
+    job.live.enters("fetching", job.services.clock.monotonic())
     if job.permit is not None and not job.local.here:
         job.permit.release()
         job.permit = None
     document = yield from job.local.part(job.shard.first_page, job.shard.last_page)
     if job.permit is None:
+        job.live.enters("waiting_for_slot", job.services.clock.monotonic())
         try:
             job.permit = yield Acquire(job.provider.slots, job.keeper.record.bundle_id)
         except BaseException:
             job.local.discard(document)
             raise
+    job.live.enters("submitting", job.services.clock.monotonic())
     return document
 
 
@@ -164,7 +175,12 @@ def _submit(job: Job) -> Task:
                             Reason.SUBMIT_UNCERTAIN, "submit", error.code
                         ) from None
                     yield from pause(
-                        job.services, job.scope, job.provider.calls, uncertain, job.policy.retries
+                        job.services,
+                        job.scope,
+                        job.provider.calls,
+                        uncertain,
+                        job.policy.retries,
+                        reason="ambiguous",
                     )
                     if not (yield from _begin(job)):
                         return
@@ -312,10 +328,12 @@ def _poll_until_done(job: Job) -> Task:
         outage = scope.timeline.seconds.get("outage", 0.0) - outages_before
         return clock.time() - accepted - outage
 
+    job.live.enters("running", clock.monotonic())
     while True:
         if status is None:
             elapsed = patience_used()
             delay = schedule.next_delay(policy.polling, elapsed, polls, hint, pages)
+            job.live.polls, job.live.next_poll_at = polls, clock.monotonic() + delay
             yield Sleep(delay)
             asked_before, last_asked = last_asked, clock.monotonic()
             polls += 1
@@ -372,8 +390,9 @@ def _account(job: Job, status: JobStatus, accepted: float, since_last: float, pa
     run = max(now - lag - accepted, 0.0)
     job.scope.timeline.enter("provider")
     job.scope.timeline.move(lag, "provider", "poll_lag")
-    job.services.metrics.poll_lag.labels(name).observe(lag)
-    job.services.metrics.provider_run.labels(name).observe(run)
+    example = exemplar(job.scope.extraction_id)
+    job.services.metrics.poll_lag.labels(name).observe(lag, example)
+    job.services.metrics.provider_run.labels(name).observe(run, example)
     job.provider.schedule.learn(run, pages)
 
 

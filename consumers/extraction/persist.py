@@ -84,7 +84,6 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
             "manifest_write",
             partial(services.manifests.write, manifest),
         )
-        services.metrics.conditional_writes.labels("manifest", write.outcome).inc()
         scope.note(
             "manifest_written",
             code=write.outcome,
@@ -225,7 +224,9 @@ def _ask(
             scope.failed_attempt(error.code, missing, job_id=job.shard.job_id)
             if missing > policy.retries.not_found_grace:
                 raise JobLost(job, error.code) from None
-            yield from pause(services, scope, job.provider.calls, missing, policy.retries)
+            yield from pause(
+                services, scope, job.provider.calls, missing, policy.retries, reason="not_found"
+            )
 
 
 # -- one batch ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from consumers.extraction.pressure.backoff import backoff_s
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Services
 from consumers.extraction.timestamps import rfc3339
+from consumers.metrics import exemplar, fault_of
 from consumers.runtime.effects import Message, Publish, PublishRefused, Sleep, Task
 from schemas import topics as names
 from schemas.base import Contract
@@ -149,7 +150,10 @@ def publish_dead_letter(
             headers = (*beside, *ours, (names.DLQ_CLAIM_CHECK, claim))
             message = Message(services.topics.dead_letters, origin.key, b"", headers)
             yield from _publish(services, scope, message, even_if_too_large=True)
-    services.metrics.dead_letters.labels(failure.reason.value, failure.stage).inc()
+    services.metrics.dead_letters.labels(failure.reason.value, fault_of(failure.reason)).inc(
+        exemplar=exemplar(scope.extraction_id)
+    )
+    services.live.dead_lettered(scope, failure.reason, failure.stage)
     scope.note("dead_lettered", stage=failure.stage, code=failure.reason.value)
     return identifier
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from consumers.extraction.journal import Journal
+from consumers.extraction.live import LiveJob
 from consumers.extraction.origin import Origin
 from consumers.extraction.timeline import Timeline
-from consumers.metrics import Metrics
+from consumers.metrics import Metrics, exemplar
 from consumers.runtime.clock import Clock
 from schemas.reasons import Reason
 
@@ -53,6 +54,8 @@ class Scope:
         self.attempts = 0
         """Failed attempts of any call, over the whole document."""
         self.stage_name = "accept"
+        self.jobs: dict[int, LiveJob] = {}
+        """Jobs that run, by shard."""
         self._journal = journal
 
     def note(self, event: str, *, stage: str | None = None, **fields: Any) -> None:
@@ -99,5 +102,7 @@ class Scope:
         finally:
             metrics.stage_in_progress.labels(name).dec()
             metrics.stage_outcomes.labels(name, outcome).inc()
-            metrics.stage_duration.labels(name).observe(self.clock.monotonic() - started)
+            metrics.stage_duration.labels(name).observe(
+                self.clock.monotonic() - started, exemplar(self.extraction_id)
+            )
             self.stage_name = before

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumers.extraction.journal import Journal
+from consumers.extraction.live import LiveDocuments
 from consumers.extraction.polling import PollSchedule
 from consumers.extraction.pressure.breaker import Breaker
 from consumers.extraction.pressure.budget import RetryBudget
@@ -80,6 +81,8 @@ class Services:
     """Documents that hold local files: bounds temporary disk and memory."""
     storm: DeadLetterStorm
     outbox: Outbox = field(default_factory=Outbox)
+    live: LiveDocuments = field(default_factory=LiveDocuments)
+    """What the status page tells of."""
     event_source: str = "/bundle-extractor"
     """The CloudEvents ``source`` of what is published."""
 

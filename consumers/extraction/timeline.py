@@ -13,7 +13,7 @@ class Timeline:
 
     def __init__(self, clock: Clock, *, waited_s: float) -> None:
         self._clock = clock
-        self._since = clock.monotonic()
+        self.started = self._since = clock.monotonic()
         self.cause = "queue"
         self.seconds: dict[str, float] = {"queue": max(waited_s, 0.0)}
 
@@ -39,6 +39,11 @@ class Timeline:
         moved = max(0.0, min(seconds, self.seconds.get(source, 0.0)))
         self.seconds[source] = self.seconds.get(source, 0.0) - moved
         self.seconds[target] = self.seconds.get(target, 0.0) + moved
+
+    @property
+    def in_cause_s(self) -> float:
+        """Seconds since the present cause began."""
+        return self._clock.monotonic() - self._since
 
     def total(self) -> float:
         self.enter(self.cause)
