@@ -112,7 +112,7 @@ def _document(
     metrics.documents_in_progress.inc()
     services.live.began(scope)
     metrics.queue_wait.observe(scope.timeline.seconds["queue"])
-    revive = False
+    revive = held = False
     try:
         while True:
             try:
@@ -136,8 +136,9 @@ def _document(
                 failure = DocumentFailed(
                     Reason.INTERNAL_ERROR, scope.stage_name, type(error).__name__[:64]
                 )
-            revive = yield from _held_back(services, scope, failure)
+            revive = yield from _held_back(services, scope, failure, again=held)
             if revive:
+                held = True
                 continue
             letter = yield from publish_dead_letter(
                 services, scope, failure, received.replays, policy.retries
@@ -157,23 +158,29 @@ def _document(
     return outcome
 
 
-def _held_back(services: Services, scope: Scope, failure: DocumentFailed) -> Task:
+def _held_back(services: Services, scope: Scope, failure: DocumentFailed, *, again: bool) -> Task:
     """Task: True when the document is to be tried again: as the probe of a storm that held it back,
     or after it."""
     storm, clock = services.storm, services.clock
     if failure.reason not in FROM_THE_SERVICE:
         return False
+    if again and not storm.on:
+        # Somebody succeeded, and it failed once more: its own fault. Were it counted, documents
+        # that can never succeed would light the same storm again for ever.
+        return False
     if not storm.refused(scope.bundle_id or "", clock.monotonic()):
         return False
     scope.note("held_back", code=failure.reason.value)
     services.metrics.storm.set(1)
+    # Trying one that the service failed would buy another job at every probe.
+    costs_nothing = failure.reason in RETRIABLE_AFTER_STORM
     with scope.timeline.during("outage"):
         while storm.on:
-            if storm.probes(clock.monotonic()):
+            if costs_nothing and storm.probes(clock.monotonic()):
                 return True
             yield Sleep(STORM_CHECK_S * services.rng.uniform(0.5, 1.5))
     services.metrics.storm.set(0)
-    return failure.reason in RETRIABLE_AFTER_STORM
+    return costs_nothing
 
 
 def _account(services: Services, scope: Scope, outcome: DocumentOutcome) -> None:

@@ -1,4 +1,4 @@
-"""Simulates workers by the thousand: ``--seed N --verbose`` replays one, ``--seeds N`` runs many."""
+"""Simulates workers: ``--seed N --verbose`` replays one run, ``--seeds N`` makes many."""
 
 from __future__ import annotations
 

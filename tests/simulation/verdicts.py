@@ -242,7 +242,7 @@ class Judge:
             return plan.trait is not Trait.FAILS_ONCE or self._resubmits == 0
         if record is None:
             return False
-        failed = plan.trait is Trait.FAILS_ONCE
+        failed = {Trait.FAILS_ONCE: 1, Trait.FAILS_EVERY_JOB: self._resubmits}.get(plan.trait, 0)
         return any(
             self._shard_explains(reason, shard["job_key"], failed) for shard in record["shards"]
         )
@@ -251,7 +251,7 @@ class Judge:
     def _resubmits(self) -> int:
         return self.world.scenario.policy.retries.max_resubmits
 
-    def _shard_explains(self, reason: str, job_key: str, failed_once: bool) -> bool:
+    def _shard_explains(self, reason: str, job_key: str, failed_jobs: int) -> bool:
         """What was done to this shard's jobs is enough for a dead letter with ``reason``."""
         world, retries = self.world, self.world.scenario.policy.retries
         count = world.faults.count
@@ -265,7 +265,7 @@ class Judge:
                 return uncertain > retries.max_resubmits or world.scenario.disturbed
             case "job_forgotten":
                 lost = count(job_key, "service.forgets", "poll.not_found")
-                return lost + failed_once > self._resubmits
+                return lost > 0 and lost + failed_jobs > self._resubmits
             case _:
                 return False
 
