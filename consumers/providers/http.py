@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
@@ -85,7 +85,8 @@ class ApiClient:
         self._credential = credential
         self._code_of = code_of
         self.limits = limits
-        self._pool = new_pool(limits, connections=connections, ca_file=ca_file)
+        self._pools = new_pool(limits, connections=connections, ca_file=ca_file, hosts=1)
+        self._pool = self._pools.connection_from_url(self.base_url)
 
     def url(self, path: str) -> str:
         """The absolute URL of ``path`` below the base URL."""
@@ -179,7 +180,7 @@ class ApiClient:
         raise self.failure(answer, operation=operation, codes=codes)
 
     def close(self) -> None:
-        self._pool.clear()
+        self._pools.clear()
 
     @contextmanager
     def _open(
@@ -203,10 +204,11 @@ class ApiClient:
             data = body.chunks()
         else:
             data = body
+        parts = urlsplit(target)
         with opened(
             self._pool,
             method,
-            target,
+            f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/",
             operation=operation,
             headers=sent,
             body=data,

@@ -200,7 +200,38 @@ def forgetting_deletes_the_job_and_twice_is_success(subject: Subject) -> None:
     subject.provider.forget(job_id)
 
 
+@behaviour
+def a_job_is_found_by_its_key_where_the_service_can_tell(subject: Subject) -> None:  # 4
+    assert subject.provider.find(KEY) is None
+    job_id, _, _ = finished(subject)
+    assert subject.provider.find(KEY) == (job_id if subject.finds_by_key else None)
+
+
 # Submitting.
+
+
+@behaviour
+def nothing_is_sent_that_names_the_source(subject: Subject) -> None:
+    document = subject.document()
+    named = document.path.with_name("Novak-Jan-1950.pdf")
+    document.path.rename(named)
+    submit(subject, replace(document, path=named))
+    sent = [request for _, request in subject.service.requests]
+    assert sent
+    for request in sent:
+        said = f"{request.target} {dict(request.headers)}".encode() + request.body
+        assert b"Novak" not in said
+        assert str(subject.folder).encode() not in said
+
+
+@behaviour
+def every_call_asks_for_an_uncompressed_answer(subject: Subject) -> None:  # 10
+    job_id, document, status = finished(subject)
+    for image in listed(subject.provider, job_id, status, document):
+        fetched(subject, subject.provider, job_id, image)
+    subject.provider.forget(job_id)
+    asked = [request.headers.get("accept-encoding") for _, request in subject.service.requests]
+    assert set(asked) == {"identity"}
 
 
 @behaviour

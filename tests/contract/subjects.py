@@ -59,6 +59,7 @@ class Subject:
     kind: ClassVar[Kind]
     image_operation: ClassVar[str] = "image"
     ruled_out: ClassVar[Mapping[str, str]] = {}
+    finds_by_key: ClassVar[bool] = False
     book: JobBook
 
     def __init__(self, folder: Path) -> None:
@@ -280,6 +281,7 @@ class Azure(Subject):
 
 class Google(Subject):
     name = "google"
+    finds_by_key = True
     kind = Kind.GOOGLE
     ruled_out: ClassVar = {
         **_ONLY_INFRAI,
@@ -361,6 +363,7 @@ class _Aws(Subject):
 
 class AwsLambda(_Aws):
     name = "aws-lambda"
+    finds_by_key = True
     kind = Kind.AWS_LAMBDA
     ruled_out: ClassVar = {
         **_ONLY_INFRAI,

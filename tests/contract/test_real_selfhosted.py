@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,3 +134,33 @@ def test_a_wrong_token_is_systemic(base_url: str, tmp_path: Path) -> None:
     with pytest.raises(NotAuthorized):
         stranger.submit(document(tmp_path, pdfs.one_page_scan()), key="k", options=OPTIONS)
     stranger.close()
+
+
+def test_a_50_mb_document_is_sent_without_holding_it_in_memory(
+    provider: Provider, tmp_path: Path
+) -> None:
+    sent = large_document(tmp_path, 50)
+    tracemalloc.start()
+    provider.submit(sent, key="large", options=OPTIONS)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * 1024 * 1024
+
+
+def test_a_refusal_that_comes_before_the_whole_body_was_sent_is_read(
+    base_url: str, tmp_path: Path
+) -> None:
+    stranger = built(base_url, "another-token")
+    for _ in range(3):
+        with pytest.raises(NotAuthorized):
+            stranger.submit(large_document(tmp_path, 50), key="large", options=OPTIONS)
+    stranger.close()
+
+
+def large_document(folder: Path, megabytes: int) -> Document:
+    """Says that it is a PDF, and is zeros otherwise."""
+    path = folder / "large.pdf"
+    with path.open("wb") as file:
+        file.write(b"%PDF-1.7\n")
+        file.truncate(megabytes * 1024 * 1024)
+    return Document(path, "0" * 64, megabytes * 1024 * 1024, 1)
