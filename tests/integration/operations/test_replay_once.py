@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,7 +23,9 @@ from tests.pipeline import Pipeline, headers_of
 pytestmark = pytest.mark.integration
 
 
-def dead_letter(pipeline: Pipeline, offset: int, *, size: int = 0, **changes: str) -> str:
+def dead_letter(
+    pipeline: Pipeline, offset: int, changes: Mapping[str, str] | None = None, *, size: int = 0
+) -> str:
     """Puts one on the topic, of a record at ``offset``; returns its id."""
     identifier = f"letter-{offset}"
     headers = {
@@ -35,7 +38,7 @@ def dead_letter(pipeline: Pipeline, offset: int, *, size: int = 0, **changes: st
         names.DLQ_TIMESTAMP: "1750000000000",
         names.DLQ_LAST_FAILED_AT: "2026-01-31T12:00:00.000Z",
         names.DLQ_REPLAYS: "0",
-        **changes,
+        **(changes or {}),
     }
     event = {"bundle_id": f"bundle-{offset}", "documents": [], "padding": "x" * size}
     producer = Producer({"bootstrap.servers": pipeline.bootstrap, "message.max.bytes": 2**22})
@@ -108,10 +111,10 @@ def test_what_may_not_or_cannot_go_is_said_and_can_go_later(make_pipeline: MakeP
         }
     )
     dead_letter(pipeline, 0, size=20_000)
-    dead_letter(pipeline, 1, **{names.DLQ_TOPIC: "another-topic"})
-    dead_letter(pipeline, 2, **{names.DLQ_REPLAYS: "5"})
-    dead_letter(pipeline, 3, **{names.DLQ_REASON: "replay_loop"})
-    dead_letter(pipeline, 4, **{names.DLQ_CLAIM_CHECK: "s3://elsewhere/_dead-letters/letter-4"})
+    dead_letter(pipeline, 1, {names.DLQ_TOPIC: "another-topic"})
+    dead_letter(pipeline, 2, {names.DLQ_REPLAYS: "5"})
+    dead_letter(pipeline, 3, {names.DLQ_REASON: "replay_loop"})
+    dead_letter(pipeline, 4, {names.DLQ_CLAIM_CHECK: "s3://elsewhere/_dead-letters/letter-4"})
 
     expected = {Outcome.OTHER_TOPIC: 1, Outcome.LOOP: 2, Outcome.VALUE_MISSING: 1}
     assert replay(pipeline) == {Outcome.REFUSED: 1, **expected}
