@@ -60,6 +60,7 @@ def consumer_config(settings: RuntimeSettings) -> dict[str, Any]:
         "queued.min.messages": 50,
         "queued.max.messages.kbytes": 2048,
         "fetch.queue.backoff.ms": 100,
+        "fetch.wait.max.ms": 100,  # bounds what a resumed partition waits behind the others
         "logger": LOGGER,
     }
     if settings.group_protocol == "classic":

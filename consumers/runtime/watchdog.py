@@ -11,10 +11,10 @@ import faulthandler
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from consumers.runtime.clock import Clock, SystemClock
 from consumers.runtime.exits import Exit
 
 
@@ -32,22 +32,24 @@ class LoopWatchdog:
         self,
         limit: float,
         on_stuck: Callable[[Exit, str], None] = die_with_stacks,
+        clock: Clock | None = None,
     ) -> None:
         """:param limit: seconds between two beats that end the process."""
         self._limit = limit
         self._on_stuck = on_stuck
-        self._last_beat = time.monotonic()
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._last_beat = self._clock.monotonic()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="loop-watchdog", daemon=True)
 
     def beat(self) -> None:
         """The loop is alive. Cheap: called many times a second."""
-        self._last_beat = time.monotonic()
+        self._last_beat = self._clock.monotonic()
 
     @property
     def age(self) -> float:
         """Seconds since the last beat. For a liveness check; any thread may ask."""
-        return time.monotonic() - self._last_beat
+        return self._clock.monotonic() - self._last_beat
 
     @property
     def limit(self) -> float:
