@@ -84,11 +84,11 @@ CODES: Codes = {
             "unrecognizedclientexception",
             "missingauthenticationtoken",
             "missingauthenticationtokenexception",
-            "nosuchbucket",
-            "resourcenotfoundexception",
         ),
         Meaning(NotAuthorized),
     ),
+    "nosuchbucket": Meaning(ServiceUnavailable),
+    "resourcenotfoundexception": Meaning(ServiceUnavailable),
     "optinrequired": Meaning(OutOfCredit),
     "subscriptionrequiredexception": Meaning(OutOfCredit),
     "idempotentparametermismatchexception": KEY_MISMATCH,
@@ -209,9 +209,12 @@ class JobFolder:
         Raises:
             DocumentRefused: there is another document under this key.
         """
-        problem: ProviderError | None = None
         try:
-            with document.path.open("rb") as body:
+            body = document.path.open("rb")
+        except OSError:
+            raise CallFailed("document_file_unreadable", operation="upload") from None
+        with body:
+            try:
                 call(
                     "upload",
                     self.client.put_object,
@@ -222,18 +225,19 @@ class JobFolder:
                     IfNoneMatch="*",
                     Metadata={"sha256": document.sha256},
                 )
-        except ProviderError as error:
-            if error.status not in (409, 412):
-                raise
-            problem = error
-        except OSError:
-            problem = CallFailed("document_file_unreadable", operation="upload")
-            raise problem from None
-        if problem is None:
-            return
-        there = call(
-            "upload", self.client.head_object, Bucket=self.settings.bucket, Key=self.input_name
-        )
+                return
+            except ProviderError as error:
+                if error.status not in (409, 412):
+                    raise
+        self._check_is_there(document)
+
+    def _check_is_there(self, document: Document) -> None:
+        try:
+            there = call(
+                "upload", self.client.head_object, Bucket=self.settings.bucket, Key=self.input_name
+            )
+        except JobNotFound:  # deleted meanwhile, or another upload is under way
+            raise CallFailed("upload_conflict", operation="upload") from None
         if there.get("Metadata", {}).get("sha256") != document.sha256:
             raise DocumentRefused("idempotency_mismatch", status=412, operation=SUBMIT)
 

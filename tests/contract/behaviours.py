@@ -173,6 +173,15 @@ def a_failure_that_is_not_the_documents_fault_is_an_attempt(subject: Subject) ->
 
 
 @behaviour
+def a_failed_document_in_a_successful_batch_is_a_failure(subject: Subject) -> None:  # 6
+    job_id, _ = started(subject)
+    subject.finish(job_id)
+    subject.fail_the_item()
+    status = subject.provider.poll(job_id)
+    assert (status.state, status.failure_kind) == (JobState.FAILED, "document")
+
+
+@behaviour
 def fewer_pages_are_not_success(subject: Subject) -> None:  # 11
     job_id, document = started(subject)
     subject.finish_partly(job_id)

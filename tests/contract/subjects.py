@@ -49,6 +49,7 @@ NO_ENVELOPE = "its answers have no envelope"
 PER_READ = "AWS's own client reads these answers; its limits are per read"
 NO_NAMES = "images have no names in its answers"
 LATE_CHECK = "the document is looked at only after it was accepted"
+NO_BATCH = "a job has one document and one outcome"
 NO_ID_TOLD = "its answer does not name the job"
 
 
@@ -116,6 +117,10 @@ class Subject:
         job = self.job(job_id)
         job.state, job.code = "failed", code
 
+    def fail_the_item(self) -> None:
+        """The batch succeeds, the document in it does not."""
+        raise NotImplementedError
+
     def finish_partly(self, job_id: str) -> None:
         job = self.job(job_id)
         job.state, job.pages_done = "partial", job.pages - 1
@@ -161,6 +166,7 @@ class Infrai(Subject):
     name = "infrai"
     kind = Kind.INFRAI
     ruled_out: ClassVar = {
+        "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
         "forgetting_deletes_the_job_and_twice_is_success": "no call for it is documented",
     }
     service: FakeInfrai
@@ -192,6 +198,7 @@ class SelfHosted(Infrai):
     name = "selfhosted"
     kind = Kind.SELFHOSTED
     ruled_out: ClassVar = {
+        "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
         "no_credit_is_systemic": FREE,
         "a_throttle_code_that_is_none_is_told_apart": NO_MISLEADING_CODE,
         "a_result_in_the_submits_answer_is_taken": ALWAYS_A_JOB,
@@ -252,6 +259,7 @@ class Azure(Subject):
     kind = Kind.AZURE
     ruled_out: ClassVar = {
         **_ONLY_INFRAI,
+        "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
         **_NO_KEY,
         **no_urls(API_IMAGES),
         "a_cut_submit_answer_is_ambiguous": "the answer has no body",
@@ -317,6 +325,9 @@ class Google(Subject):
     def finish(self, job_id: str) -> None:
         self.service.finish(self.job(job_id))
 
+    def fail_the_item(self) -> None:
+        self.service.item_failure = 3
+
     def knows(self, job_id: str) -> bool:
         return bool(self.service.objects)
 
@@ -367,6 +378,7 @@ class AwsLambda(_Aws):
     kind = Kind.AWS_LAMBDA
     ruled_out: ClassVar = {
         **_ONLY_INFRAI,
+        "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
         **no_urls(API_IMAGES),
         "an_unknown_status_word_counts_as_running": NO_WORDS,
         "a_cut_submit_answer_is_ambiguous": "the answer has no body",
@@ -407,6 +419,7 @@ class Textract(_Aws):
     kind = Kind.TEXTRACT
     ruled_out: ClassVar = {
         **_ONLY_INFRAI,
+        "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
         **no_image_calls(OWN_CUT),
         **dict.fromkeys(
             (
@@ -461,6 +474,7 @@ class Docling(Subject):
     image_operation = "result"
     ruled_out: ClassVar = {
         **_ONLY_INFRAI,
+        "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
         **_NO_KEY,
         **no_image_calls(INLINE),
         "forgetting_deletes_the_job_and_twice_is_success": "there is no call for one task",
