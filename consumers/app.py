@@ -18,13 +18,15 @@ from consumers.extraction.bundle import process_event
 from consumers.extraction.journal import Journal
 from consumers.extraction.origin import Origin
 from consumers.extraction.polling import schedule_for
-from consumers.extraction.pressure.budget import RetryBudget
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox, SandboxLimits
 from consumers.extraction.services import Dependency, ProviderService, Services
 from consumers.extraction.workspace import Workspace, sweep
-from consumers.health import Check, HealthServer
-from consumers.metrics import Metrics
+from consumers.gauges import Gauges
+from consumers.health import Check, HealthServer, Request
+from consumers.kafka_client import kafka_client
+from consumers.metrics import PROVIDER_OPERATIONS, Metrics, version_of_this
+from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
 from consumers.runtime.clock import SystemClock
@@ -37,7 +39,9 @@ from consumers.runtime.pools import PoolSettings
 from consumers.runtime.publisher import Publisher
 from consumers.runtime.scheduler import Scheduler
 from consumers.runtime.settings import RuntimeSettings, SettingError
-from consumers.settings import Settings, SettingsError, read_secret
+from consumers.settings import Settings, SettingsError
+from consumers.status_page import Health, status_page
+from consumers.status_report import Reporter
 from consumers.stores import open_store
 from schemas.policy import Policy
 from sinks.images import ImageStore
@@ -48,7 +52,7 @@ from sinks.objectstore.probe import UnsafeStore, probe
 
 log = logging.getLogger("bundles")
 
-ROOM_CHECK_S = 0.5
+LOOK_S = 1.0
 PUBLISH_TROUBLE_S = 60.0
 """So long a topic may refuse every record before the worker says that it is not ready."""
 
@@ -100,8 +104,16 @@ class Application:
             intake_allowed=self._intake_allowed,
             observer=self.observer,
         )
-        self._room_checked = 0.0
-        self._has_room = True
+        self._reporter = Reporter(
+            self.services,
+            version=version_of_this(),
+            group=settings.kafka.group_id,
+            in_flight_limit=settings.kafka.in_flight_high,
+            temp_quota=settings.temp.quota,
+        )
+        self._gauges = Gauges(self.metrics)
+        self._looked = 0.0
+        self._look(time.monotonic())
         try:
             self.health = HealthServer(
                 settings.http.host,
@@ -109,6 +121,7 @@ class Application:
                 registry=self.metrics.registry,
                 live=self._live,
                 ready=self._ready,
+                pages={"/status": self._status_page},
                 before_scrape=self._update_gauges,
             )
         except OSError as error:
@@ -141,14 +154,29 @@ class Application:
         to be taken in, or it would stay open for ever.
         """
         services, now = self.services, time.monotonic()
-        if now - self._room_checked >= ROOM_CHECK_S:
-            self._room_checked = now
-            self._has_room = services.workspace.has_room()
+        if now - self._looked >= LOOK_S:
+            self._look(now)
         if not self._has_room:
             return False
         if any(d.breaker.is_open for d in services.dependencies()) and self.scheduler.running:
             return False
         return services.storm.admits(now)
+
+    def _look(self, now: float) -> None:
+        """What need not be known more often than once a second, on the control thread."""
+        self._looked = now
+        self._has_room = self.services.workspace.has_room()
+        status = self.worker.snapshot()
+        stopped = [
+            f"breaker of {d.name}" for d in self.services.dependencies() if d.breaker.is_open
+        ]
+        if not self._has_room:
+            stopped.append("temporary disk full")
+        if self.services.storm.on:
+            stopped.append("dead-letter storm")
+        if status.intake_stopped not in (None, "application"):
+            stopped.append(f"{status.intake_stopped} limit".replace("_", " "))
+        self._reporter.take(status, self.scheduler.pool_stats(), tuple(stopped))
 
     def _live(self) -> Check:
         age = self.worker.loop_age
@@ -171,36 +199,12 @@ class Application:
         return Check(ok=True)
 
     def _update_gauges(self) -> None:
-        """What is cheaper to look up for a scrape than to keep up to date."""
-        metrics, services = self.metrics, self.services
-        metrics.poll_age.set(self.worker.loop_age)
-        metrics.temp_bytes.set(services.workspace.used_bytes)
-        for name, provider in services.providers.items():
-            metrics.job_waiting.labels(name).set(provider.slots.waiting)
-            metrics.retry_budget_left.labels(name).set(max(0.0, provider.calls.budget.left))
-        for dependency in services.dependencies():
-            metrics.breaker_open.labels(dependency.name).set(dependency.breaker.is_open)
-        for name, stats in self.scheduler.pool_stats().items():
-            metrics.pool_queued.labels(name).set(stats.queued)
-            metrics.pool_running.labels(name).set(stats.in_progress)
-        status, now = self.worker.snapshot(), time.time()
-        metrics.events_in_flight.set(status.in_flight)
-        oldest = 0.0
-        for partition in status.partitions:
-            labels = (partition.topic, str(partition.partition))
-            if partition.lag is not None:
-                metrics.lag.labels(*labels).set(partition.lag)
-            since = partition.oldest_in_flight_timestamp_ms
-            age = max(0.0, now - since / 1000) if since is not None and since > 0 else 0.0
-            metrics.lag_seconds.labels(*labels).set(age)
-            oldest = max(oldest, age)
-        metrics.oldest_uncommitted.set(oldest)
-        metrics.oldest_in_flight.set(
-            max((p.oldest_in_flight_seconds for p in status.partitions), default=0.0)
-        )
-        metrics.window_fullness.set(
-            max((p.window_fullness for p in status.partitions), default=0.0)
-        )
+        self._gauges.update(self._reporter.latest, now=time.time(), loop_age=self.worker.loop_age)
+
+    def _status_page(self, request: Request) -> tuple[int, str, bytes]:
+        live, ready = self._live(), self._ready()
+        health = Health(live.ok, ready.ok, live.reason or ready.reason, self.worker.loop_age)
+        return status_page(request, self._reporter.latest, health, now=time.time())
 
 
 def runtime_settings(settings: Settings) -> RuntimeSettings:
@@ -227,27 +231,6 @@ def runtime_settings(settings: Settings) -> RuntimeSettings:
         raise Refused(Exit.CONFIG, f"settings: {error}") from None
 
 
-def kafka_client(settings: Settings) -> dict[str, str]:
-    """librdkafka properties for every client of ours: security and what the operator adds.
-
-    :raises SettingsError: a secret's file cannot be read.
-    """
-    kafka = settings.kafka
-    values = {
-        "security.protocol": kafka.security_protocol,
-        "sasl.mechanisms": kafka.sasl_mechanism,
-        "sasl.username": kafka.sasl_username,
-        "sasl.password": read_secret(
-            kafka.sasl_password, kafka.sasl_password_file, "kafka.sasl_password"
-        ),
-        "ssl.ca.location": kafka.ssl_ca_file,
-        "ssl.certificate.location": kafka.ssl_certificate_file,
-        "ssl.key.location": kafka.ssl_key_file,
-        "ssl.key.password": read_secret(kafka.ssl_key_password, None, "kafka.ssl_key_password"),
-    }
-    return {name: str(v) for name, v in values.items() if v is not None} | dict(kafka.client)
-
-
 def _pool_settings(settings: Settings) -> dict[str, PoolSettings]:
     worker = settings.worker
     return {
@@ -268,7 +251,6 @@ def _services(
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     swept = sweep(root)
     metrics.temp_swept.inc(swept.bytes)
-    metrics.temp_limit.set(settings.temp.quota)
     workspace = Workspace(
         root, quota_bytes=settings.temp.quota, min_free_bytes=settings.temp.min_free
     )
@@ -285,10 +267,8 @@ def _services(
     )
     stack.callback(sandbox.close)
     output = settings.store.output_bucket
-    for name, threads in _pool_settings(settings).items():
-        metrics.pool_threads.labels(name).set(threads.threads)
-    metrics.events_in_flight_limit.set(settings.kafka.in_flight_high)
-    return Services(
+    metrics.know_topics(settings.topics.results, settings.topics.dead_letters)
+    services = Services(
         clock=clock,
         rng=random.Random(),
         metrics=metrics,
@@ -310,15 +290,18 @@ def _services(
         input_bucket=settings.store.input_bucket,
         readable_buckets=frozenset({settings.store.input_bucket, *settings.store.readable_buckets}),
         output_bucket=output,
-        records=JobRecordStore(store, output),
-        manifests=ManifestStore(store, output),
-        images=ImageStore(store, output),
+        records=JobRecordStore(CountedWrites(store, "job_record", metrics), output),
+        manifests=ManifestStore(CountedWrites(store, "manifest", metrics), output),
+        images=ImageStore(CountedWrites(store, "image", metrics), output),
         sandbox=sandbox,
         parser=Dependency("sandbox", pools.PARSE),
         workspace=workspace,
         documents=Limiter(settings.worker.documents),
         storm=DeadLetterStorm(threshold=settings.worker.storm_threshold),
     )
+    for dependency in services.dependencies():
+        metrics.know_dependency(dependency.name, PROVIDER_OPERATIONS)
+    return services
 
 
 def _stores(settings: Settings, metrics: Metrics, stack: ExitStack) -> tuple:  # type: ignore[type-arg]
@@ -365,15 +348,13 @@ def _providers(
         for problem in problems_at_start(provider):
             log.warning("provider %s: %s", name, problem)
         slots = settings.worker.jobs.get(name, settings.worker.jobs_per_provider)
-        metrics.job_slots.labels(name).set(slots)
-        budget = RetryBudget()
-        metrics.retry_budget_limit.labels(name).set(budget.capacity)
+        metrics.know_provider(provider.name)
         services[name] = ProviderService(
-            provider=provider,
+            provider=ObservedProvider(provider, metrics),
             slots=Limiter(slots),
             schedule=schedule_for(_policies_of(settings, name)),
-            calls=Dependency(name, pools.PROVIDER, budget=budget),
-            downloads=Dependency(f"{name}-download", pools.DOWNLOAD),
+            calls=Dependency(provider.name, pools.PROVIDER),
+            downloads=Dependency(f"{provider.name}-download", pools.DOWNLOAD),
         )
     return services
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as Record
 
-from consumers.app import kafka_client
+from consumers.kafka_client import kafka_client
 from consumers.settings import Settings
 from consumers.stores import open_store
 from schemas import topics as names

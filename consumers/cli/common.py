@@ -74,7 +74,7 @@ def kafka(found: Settings) -> dict[str, str]:
 
     :raises Problem: a secret's file cannot be read.
     """
-    from consumers.app import kafka_client
+    from consumers.kafka_client import kafka_client
 
     try:
         return {"bootstrap.servers": found.kafka.bootstrap_servers, **kafka_client(found)}

@@ -6,19 +6,17 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.cli.common import ConfigOption, Problem, SetOption, kafka, settings
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
-from consumers.operations.dead_letters import Filter
-from consumers.operations.reading import TopicUnreadable
-from consumers.operations.replay import Outcome, Replay, Replayed
-from consumers.stores import open_store
 from consumers.units import parse_duration
 from schemas.reasons import Reason
-from sinks.objectstore import StoreError
+
+if TYPE_CHECKING:
+    from consumers.operations.replay import Outcome, Replayed
 
 
 def replay(
@@ -53,6 +51,12 @@ def replay(
     runs. Documents that were extracted meanwhile are found, not done again; a job that timed out is
     polled on, not submitted anew. Exit code 1 when the broker refused a record.
     """
+    from consumers.operations.dead_letters import Filter
+    from consumers.operations.reading import TopicUnreadable
+    from consumers.operations.replay import Outcome, Replay
+    from consumers.stores import open_store
+    from sinks.objectstore import StoreError
+
     found = settings(config, set_)
     unknown = sorted(set(reason or ()) - set(Reason))
     if unknown:
@@ -137,6 +141,8 @@ def _say(replayed: Replayed) -> None:
 
 
 def _show(counts: Mapping[Outcome, int], as_json: bool, apply: bool) -> None:
+    from consumers.operations.replay import Outcome
+
     if as_json:
         summary = {"applied": apply, **{str(o): counts.get(o, 0) for o in Outcome}}
         print(json.dumps(summary))

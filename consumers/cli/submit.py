@@ -6,12 +6,14 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.cli.common import ConfigOption, JsonOption, Problem, SetOption, settings
-from consumers.client import Announcement, BundleClient, Progress, UploadFailed
+
+if TYPE_CHECKING:
+    from consumers.client import Announcement, Progress
 
 
 def submit(
@@ -35,6 +37,8 @@ def submit(
 
     Exit code 1 when a document was dead-lettered.
     """
+    from consumers.client import BundleClient, UploadFailed
+
     found = settings(config, set_)
     if split and (merge or len(files) != 1):
         raise Problem("--split cuts one file: give one FILE and no --merge")

@@ -7,19 +7,17 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.cli.common import ConfigOption, Problem, SetOption, duration, settings
-from consumers.operations.lifecycle import lifecycle, notes
-from consumers.operations.retention import Area, Rules
-from consumers.operations.sweep import Deletion, Sweep, SweepOptions, SweepReport
 from consumers.settings import Settings
-from consumers.stores import open_store
 from consumers.units import format_duration
 from schemas.topics import TOPIC_CONFIG
-from sinks.objectstore import StoreError
+
+if TYPE_CHECKING:
+    from consumers.operations.sweep import Deletion, Sweep, SweepOptions, SweepReport
 
 DEAD_LETTERS_KEPT = f"{int(TOPIC_CONFIG['dead_letters']['retention.ms']) // 86_400_000}d"
 
@@ -63,6 +61,11 @@ def sweep(
     Never what a running job may be writing, what a manifest names, or what is under legal hold.
     Exit code 1 when the store failed on the way.
     """
+    from consumers.operations.lifecycle import lifecycle, notes
+    from consumers.operations.retention import Area
+    from consumers.operations.sweep import SweepOptions
+    from sinks.objectstore import StoreError
+
     found = settings(config, set_)
     kept_s = duration("--dead-letters-kept", dead_letters_kept)
     if show_lifecycle:
@@ -100,6 +103,10 @@ def sweep(
 
 
 def _walk(found: Settings, options: SweepOptions, stack: ExitStack, as_json: bool) -> Sweep:
+    from consumers.operations.retention import Rules
+    from consumers.operations.sweep import Sweep
+    from consumers.stores import open_store
+
     store = open_store(found.store, threads=options.threads)
     stack.callback(store.close)
     uploads = None

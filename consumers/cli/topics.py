@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.cli.common import ConfigOption, JsonOption, Problem, SetOption, settings
-from consumers.settings import Settings
-from sinks.topics import TopicReport, TopicsUnavailable, check_topics, ensure_topics
+from consumers.cli.common import ConfigOption, JsonOption, Problem, SetOption, kafka, settings
+
+if TYPE_CHECKING:
+    from sinks.topics import TopicReport
 
 app = typer.Typer(help="Create or check the four topics.", no_args_is_help=True)
-
-
-def client(found: Settings) -> dict[str, str]:
-    from consumers.app import kafka_client
-
-    return {"bootstrap.servers": found.kafka.bootstrap_servers, **kafka_client(found)}
 
 
 @app.command()
@@ -29,10 +24,12 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Create what is missing; leave alone what is there."""
+    from sinks.topics import TopicsUnavailable, ensure_topics
+
     found = settings(config, set_)
     try:
         reports = ensure_topics(
-            client(found), found.topics, partitions=partitions, replication=replication
+            kafka(found), found.topics, partitions=partitions, replication=replication
         )
     except TopicsUnavailable as error:
         raise Problem(str(error), 1) from None
@@ -42,9 +39,11 @@ def create(
 @app.command()
 def check(config: ConfigOption = None, set_: SetOption = None, as_json: JsonOption = False) -> None:
     """Say how each topic stands; exit code 1 where something is wrong."""
+    from sinks.topics import TopicsUnavailable, check_topics
+
     found = settings(config, set_)
     try:
-        reports = check_topics(client(found), found.topics)
+        reports = check_topics(kafka(found), found.topics)
     except TopicsUnavailable as error:
         raise Problem(str(error), 1) from None
     _show(reports, as_json)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.cli.common import ConfigOption, Problem, SetOption, settings
-from consumers.operations.verify import Fault, Verified, verify
-from consumers.stores import open_store
-from sinks.objectstore import StoreError
+
+if TYPE_CHECKING:
+    from consumers.operations.verify import Verified
 
 PROGRESS_EVERY = 1000
 
@@ -34,6 +34,10 @@ def verify_(
 
     Exit code 1 when something is wrong, or when there is nothing to verify.
     """
+    from consumers.operations.verify import Fault, verify
+    from consumers.stores import open_store
+    from sinks.objectstore import StoreError
+
     if everything == (bundle is not None):
         raise Problem("give a BUNDLE, or --all")
     if everything and document is not None:
