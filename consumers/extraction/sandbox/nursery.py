@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -43,6 +44,8 @@ def main() -> None:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
+        # A worker that was killed cannot remove it any more.
+        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 
 def _import_engines() -> None:

@@ -38,7 +38,7 @@ class Nursery:
         self._limits = limits
         self._lock = threading.Lock()
         self._temporary = tempfile.TemporaryDirectory(
-            prefix="sandbox-", dir=limits.temporary_directory
+            prefix="sandbox-", dir=limits.temporary_directory, ignore_cleanup_errors=True
         )
         ours, theirs = socket.socketpair()
         self._connection = ours

@@ -394,18 +394,19 @@ def test_a_call_during_and_after_closing_is_told_so(small: Path) -> None:
 
 KILLED_WORKER = """
 import os, signal, sys
-from consumers.extraction.sandbox import Sandbox
+from pathlib import Path
+from consumers.extraction.sandbox import Sandbox, SandboxLimits
 
-sandbox = Sandbox(2)
+sandbox = Sandbox(2, SandboxLimits(temporary_directory=Path(sys.argv[1])))
 nursery = sandbox._nursery._process.pid
 print(nursery, *(process.process_id for process in sandbox._idle), flush=True)
 signal.pause()
 """
 
 
-def test_no_process_outlives_a_killed_worker() -> None:
+def test_no_process_and_no_file_outlives_a_killed_worker(tmp_path: Path) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-c", KILLED_WORKER],
+        [sys.executable, "-c", KILLED_WORKER, str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[5],
@@ -418,6 +419,7 @@ def test_no_process_outlives_a_killed_worker() -> None:
     worker.stdout.close()
     _, alive = psutil.wait_procs(processes, timeout=20)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_thread_that_started_the_sandbox_may_end(small: Path) -> None:
