@@ -16,7 +16,7 @@ import pikepdf
 
 from deploy.extractor.engine.layers import Layers
 from deploy.extractor.engine.model import LimitExceeded
-from deploy.extractor.engine.reachable import Reachable
+from deploy.extractor.engine.reachable import UNREADABLE, Reachable
 
 _OPERATORS = "Do BI ID EI gs scn SCN"
 _MARKED_CONTENT = " BDC BMC EMC"
@@ -123,7 +123,7 @@ class Drawings:
         try:
             image = instruction.iimage
             return self._pdf.make_stream(image.read_raw_bytes(), dict(image.obj.items()))
-        except (pikepdf.PdfError, ValueError, TypeError, KeyError):
+        except UNREADABLE:
             return None
 
 
@@ -152,7 +152,7 @@ class _PageWalk:
     def _content(self, content: pikepdf.Object, scope: _Scope, depth: int) -> list[DrawnImage]:
         try:
             steps = self._drawings.steps(content)
-        except (pikepdf.PdfError, TypeError):
+        except UNREADABLE:
             self.is_complete = False
             return []
         drawn: list[DrawnImage] = []
@@ -167,7 +167,7 @@ class _PageWalk:
                     del marked[-1:]
                 elif all(marked):
                     drawn += self._step(step, scope, depth)
-            except (pikepdf.PdfError, ValueError, TypeError, KeyError):
+            except UNREADABLE:
                 self.is_complete = False
             if len(drawn) > much:
                 drawn = self._drawings.only_once(drawn)

@@ -23,6 +23,7 @@ from deploy.extractor.engine.model import (
     ProblemCode,
     UnreadableDocument,
 )
+from deploy.extractor.engine.reachable import UNREADABLE
 
 _SUFFIXES = {
     "image/png": ".png",
@@ -107,7 +108,7 @@ class _Run:
     def _page(self, number: int, page: pikepdf.Page) -> None:
         try:
             drawn, is_complete = self._drawings.on(page)
-        except (pikepdf.PdfError, TypeError, ValueError, KeyError, AttributeError):
+        except UNREADABLE:
             drawn, is_complete = [], False
         if not is_complete:
             self._problems.append(f"unreadable_content page={number}")

@@ -7,6 +7,16 @@ from typing import Any
 
 import pikepdf
 
+# What the PDF library raises at damaged content, or at content in the coding of an image.
+UNREADABLE = (
+    pikepdf.PdfError,
+    pikepdf.DependencyError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    KeyError,
+    AttributeError,
+)
 _DEEPEST_NESTING = 28
 
 
@@ -22,7 +32,7 @@ class Reachable:
         streams = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
         try:
             return self._by(streams, resources, 0)
-        except (pikepdf.PdfError, TypeError, ValueError):
+        except UNREADABLE:
             return True
 
     def _by(self, streams: list[Any], resources: Any, depth: int) -> bool:

@@ -221,12 +221,13 @@ def test_forms_that_multiply_to_ten_billion_drawings_end(
     assert len(run(pdfs.saved(pdf), tmp_path).images) == int(draws_an_image)
 
 
-def test_a_damaged_content_stream_costs_only_its_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("coding", ["/NoSuchFilter", "/JBIG2Decode", "/DCTDecode"])
+def test_a_damaged_content_stream_costs_only_its_page(tmp_path: Path, coding: str) -> None:
     pdf = pikepdf.new()
     pdfs.add_page(pdf, b"/A Do", {"/A": pdfs.solid_image(pdf, RED)})
     pdfs.add_page(pdf, b"/B Do", {"/B": pdfs.solid_image(pdf, BLUE)})
     broken = pdf.make_stream(b"not compressed at all")
-    broken.write(b"not compressed at all", filter=Name("/NoSuchFilter"))
+    broken.write(b"not compressed at all", filter=Name(coding))
     pdf.pages[0].obj.Contents = broken
     extraction = run(pdfs.saved(pdf), tmp_path)
     assert places(extraction) == [(2, 1)]
