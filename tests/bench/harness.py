@@ -1,0 +1,229 @@
+"""What all benchmarks share: real servers, a service, workers, and CPU counted per process."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+import urllib3
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from deploy.local.kafka import KafkaCluster
+from deploy.local.process import ChildProcess
+from deploy.local.s3 import S3Server
+from schemas.results import DOCUMENT_RESULT_TYPE
+from tests import pdfs
+from tests.pipeline import Pipeline, headers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Started once for all scenarios of a run."""
+
+    kafka: KafkaCluster
+    s3: S3Server
+
+    def cpu(self) -> dict[str, float]:
+        kafka = sum(cpu_seconds(self.kafka.pid(one)) for one in self.kafka.broker_ids)
+        return {"kafka": kafka, "s3": cpu_seconds(self.s3.pid)}
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    with KafkaCluster(1) as kafka, S3Server() as s3:
+        yield Servers(kafka, s3)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and all that it started and that still runs."""
+    try:
+        process = psutil.Process(pid)
+        total = 0.0
+        for one in [process, *process.children(recursive=True)]:
+            times = one.cpu_times()
+            total += times.user + times.system
+        own = process.cpu_times()
+        return float(total + own.children_user + own.children_system)
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def own_cpu_seconds(pid: int) -> float:
+    """Of the process alone, without its children."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def rss_mib(pid: int) -> float:
+    return float(psutil.Process(pid).memory_info().rss / 2**20)
+
+
+@dataclass(slots=True)
+class Scenario:
+    """One pipeline with the bench's service."""
+
+    pipeline: Pipeline
+    servers: Servers
+    service: ChildProcess
+    worker: ChildProcess | None = None
+    sources: list[dict[str, Any]] = field(default_factory=list)
+
+    def start_worker(self) -> ChildProcess:
+        self.worker = self.pipeline.start_worker()
+        return self.worker
+
+    def stats(self) -> dict[str, Any]:
+        answer = urllib3.request("GET", f"{self.pipeline.provider_url}/stats", timeout=60)
+        parsed: dict[str, Any] = json.loads(answer.data)
+        return parsed
+
+    def send(self, documents: int, *, prefix: str, per_bundle: int = 1) -> None:
+        """Announce so many one-page documents, ``per_bundle`` to an event."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.pipeline.bootstrap,
+                "acks": "1",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+        sent = 0
+        while sent < documents:
+            count = min(per_bundle, documents - sent)
+            event = {
+                "bundle_id": f"{prefix}-{sent}",
+                "documents": [
+                    {
+                        "document_id": f"d{sent + i}",
+                        "segments": [{"source": self.sources[(sent + i) % len(self.sources)]}],
+                    }
+                    for i in range(count)
+                ],
+            }
+            key = str(event["bundle_id"]).encode()
+            producer.produce(self.pipeline.topics.events, json.dumps(event).encode(), key)
+            producer.poll(0)
+            sent += count
+        assert producer.flush(120) == 0
+
+    def cpu(self) -> dict[str, float]:
+        used = self.servers.cpu()
+        used["service"] = cpu_seconds(self.service.pid)
+        if self.worker is not None:
+            pid = worker_pid(self.worker)
+            used["worker"] = own_cpu_seconds(pid)
+            used["sandbox"] = cpu_seconds(pid) - used["worker"]
+        return used
+
+
+def worker_pid(worker: ChildProcess) -> int:
+    return worker.pid
+
+
+@contextmanager
+def scenario(
+    running: Servers,
+    *service_arguments: str,
+    partitions: int = 6,
+    policies: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    sources: int = 20,
+) -> Iterator[Scenario]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        pipeline = stack.enter_context(
+            Pipeline(
+                bootstrap=running.kafka.bootstrap,
+                s3_endpoint=running.s3.endpoint,
+                s3_access_key=running.s3.access_key,
+                s3_secret_key=running.s3.secret_key,
+                folder=folder,
+                partitions=partitions,
+                policies=policies or {},
+                settings_tree={"log": {"level": "warning"}, **(settings or {})},
+            )
+        )
+        pipeline.provider_kind = "selfhosted"
+        service = pipeline._start_provider(
+            [sys.executable, "-m", "tests.bench.service", *service_arguments], {}
+        )
+        made = Scenario(pipeline, running, service)
+        made.sources = [pipeline.upload(pdfs.one_page_scan(i)) for i in range(sources)]
+        yield made
+
+
+class ResultCounter:
+    """Counts document results as they arrive, with the time of each (seconds since 1970)."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": pipeline.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        self._consumer.assign([TopicPartition(pipeline.topics.results, 0, 0)])
+        self.times: list[float] = []
+        self.seen: dict[str, float] = {}
+
+    def wait(self, count: int, timeout: float) -> None:
+        """Until ``count`` results were counted in all.
+
+        :raises AssertionError: they did not arrive in time.
+        """
+        deadline = time.monotonic() + timeout
+        while len(self.times) < count:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{len(self.times)} of {count} results after {timeout:g} s")
+            for record in self._consumer.consume(500, 0.25):
+                if record.error():
+                    continue
+                headers = headers_of(record)
+                if headers["ce_type"] == DOCUMENT_RESULT_TYPE:
+                    at = record.timestamp()[1] / 1000
+                    self.times.append(at)
+                    self.seen[headers["ce_subject"]] = at
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def rate(times: Sequence[float], low: float = 0.1, high: float = 0.9) -> float:
+    """Completed per second between two shares of all completions: the steady part."""
+    ordered = sorted(times)
+    first, last = ordered[int(len(ordered) * low)], ordered[int(len(ordered) * high) - 1]
+    count = int(len(ordered) * high) - int(len(ordered) * low) - 1
+    return count / (last - first) if last > first else 0.0
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def environment() -> dict[str, Any]:
+    """What a reader needs to judge a number."""
+    return {
+        "python": platform.python_version(),
+        "cores": len(os.sched_getaffinity(0)),
+        "confluent-kafka": version("confluent-kafka"),
+        "urllib3": version("urllib3"),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
