@@ -127,3 +127,8 @@ def warm_up() -> None:
         image = io.BytesIO()
         Image.new("RGB", (8, 8)).save(image, kind)
         verify_image(image, ImageLimits())
+
+
+if __name__ == "__main__":  # says what is missing on a machine where the processes do not start
+    warm_up()
+    print("the engines work")

@@ -1,6 +1,7 @@
 """The process that the sandbox processes are forked from: one thread, engines imported.
 
-Started by the worker as `python -m consumers.extraction.sandbox.nursery FD`, where FD is a socket.
+Started by the worker as `python -m consumers.extraction.sandbox.nursery FD DIR`, where FD is a
+socket and DIR its temporary directory, which it removes at its end.
 Requests: `spawn` (with the child's end of its socket) and `end` (kill if alive, and say how it
 ended). When the worker goes away, however it does, the socket closes and every child is killed.
 A child stays a zombie until `end`, so its process id cannot come to mean another process.
@@ -25,7 +26,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def main() -> None:
-    connection = socket.socket(fileno=int(sys.argv[1]))
+    connection, temporary = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     try:
         _import_engines()
     except Exception as error:
@@ -45,7 +46,7 @@ def main() -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         # A worker that was killed cannot remove it any more.
-        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _import_engines() -> None:

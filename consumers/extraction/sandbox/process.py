@@ -65,7 +65,7 @@ class Nursery:
         except NurseryLost as error:
             raise SandboxUnavailable(
                 "the process for parsing documents did not start: "
-                f"run '{sys.executable} -m consumers.extraction.sandbox.nursery 0' to see why"
+                f"run '{sys.executable} -m consumers.extraction.sandbox.child' to see why"
             ) from error
         except SandboxUnavailable:
             self.close()
