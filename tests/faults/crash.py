@@ -61,7 +61,6 @@ def _summed(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     for verdict in verdicts:
         for name, number in asdict(verdict).items():
             total[name] = total.get(name, 0) + number
-    total["orphans_after_sweep"] = total.pop("orphans", 0)
     return total
 
 

@@ -38,8 +38,8 @@ class Verdict:
     """Results of one id with different bytes."""
     images_missing: int = 0
     """Images that a manifest names and the store does not hold."""
-    orphans: int = 0
-    """Images that no manifest names."""
+    orphans_after_sweep: int = 0
+    """Images that no manifest names, after `bundles sweep`."""
     redelivered: int = 0
     """Document results that were sent more than once: allowed, and the price of at-least-once."""
 
@@ -73,7 +73,9 @@ class Watch:
 
 
 def judge(stage: Stage, watch: Watch | None = None) -> Verdict:
-    """Count. Waits for nothing: call it when every offset is committed."""
+    """Count, when every offset is committed. Sweeps first: that must take
+    orphans only, and whatever else it took would be missing in the count."""
+    stage.sweep()
     announced: dict[str, set[str]] = {}
     for record in read_topic(stage.kafka_client, stage.topics.events):
         event = json.loads(record.value() or b"{}")
@@ -115,7 +117,7 @@ def judge(stage: Stage, watch: Watch | None = None) -> Verdict:
         results_missing=len(set(per_document) - set(named)) + len(set(announced) - bundles),
         results_differing=sum(len(different) - 1 for different in bodies.values()),
         images_missing=len(images - stored),
-        orphans=sum(
+        orphans_after_sweep=sum(
             1 for key in stored - images if not key.startswith("_") and key not in manifests
         ),
         redelivered=sum(times[m["extraction_id"]] > 1 for m in manifests.values()),

@@ -18,9 +18,6 @@ ALL = ("broker", "store", "service")
 WORKERS = 2
 IN_FLIGHT = 5
 RUN_TIME = ("--run-time", "2.0")
-USUAL_S = 15.0
-"""Of undisturbed work before each outage, which it is compared with."""
-AFTER_S = 30.0
 END_S = 240.0
 
 
@@ -34,8 +31,16 @@ class Outage:
     """When the last of the servers was ready again."""
 
 
-def outage(servers: Servers, *, seconds: float, only: Sequence[str] = ()) -> dict[str, Any]:
+def outage(
+    servers: Servers,
+    *,
+    seconds: float,
+    only: Sequence[str] = (),
+    before_s: float = 15.0,
+    after_s: float = 30.0,
+) -> dict[str, Any]:
     """``only``: some of ``broker``, ``store``, ``service``, ``all``; empty: each of them.
+    ``before_s`` of undisturbed work is what ``after_s`` of work after each outage is compared with.
 
     :raises SystemExit: the servers are not ours to stop.
     """
@@ -59,22 +64,21 @@ def outage(servers: Servers, *, seconds: float, only: Sequence[str] = ()) -> dic
         ):
             time.sleep(5)
             for name, parts in chosen:
-                time.sleep(USUAL_S)
+                time.sleep(before_s)
                 outages.append(_one(stage, servers, name, parts, seconds))
-                time.sleep(AFTER_S)
+                time.sleep(after_s)
             feeder.stop()
             wait_for(lambda: stage.backlog() == 0, END_S, "the rest", stage.last_lines)
         ends = completions(stage)
         verdict = asdict(judge(stage, watch))
     recoveries = {
         each.what: seconds_to_full(
-            ends, (each.began - USUAL_S, each.began), each.restored, horizon_s=AFTER_S
+            ends, (each.began - before_s, each.began), each.restored, horizon_s=after_s
         )
         for each in outages
     }
     known = [found for found in recoveries.values() if found is not None]
     verdict["dead_letters_caused"] = verdict.pop("dead_letters")
-    verdict["orphans_after_sweep"] = verdict.pop("orphans")
     return verdict | {
         "outage_seconds": seconds,
         "offsets_went_back": watch.went_back,

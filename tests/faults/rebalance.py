@@ -44,7 +44,6 @@ def rebalance(servers: Servers, *, changes: int, protocol: str) -> dict[str, Any
             paused, in_flight = _at_rest(stage, steady)
             stopped = Counter(_stopped(worker) for worker in steady)
         verdict = asdict(judge(stage, watch))
-        verdict["orphans_after_sweep"] = verdict.pop("orphans")
     return verdict | {
         "changes": changes,
         "group_protocol": protocol,
