@@ -25,7 +25,7 @@ from consumers.extraction.workspace import Workspace, sweep
 from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
 from consumers.kafka_client import kafka_client
-from consumers.metrics import PROVIDER_OPERATIONS, Metrics, version_of_this
+from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
@@ -299,8 +299,12 @@ def _services(
         documents=Limiter(settings.worker.documents),
         storm=DeadLetterStorm(threshold=settings.worker.storm_threshold),
     )
-    for dependency in services.dependencies():
-        metrics.know_dependency(dependency.name, PROVIDER_OPERATIONS)
+    metrics.know_dependency("store", STORE_CALLS)
+    metrics.know_dependency("source", ("download",))
+    metrics.know_dependency("sandbox", ())
+    for provider in services.providers.values():
+        metrics.know_dependency(provider.calls.name, PROVIDER_CALLS)
+        metrics.know_dependency(provider.downloads.name, ("download",))
     return services
 
 

@@ -7,19 +7,37 @@ Readiness says whether this worker can take work: joined to its group, no breake
 from __future__ import annotations
 
 import json
+import logging
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 Answer = tuple[int, str, bytes]
 """Status, content type, body."""
+
+CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""No scripts, and nothing from anywhere else."""
+
+log = logging.getLogger("bundles.http")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a page may depend on. ``query``: the last value of each name."""
+
+    accept: str
+    query: Mapping[str, str]
+
+
+Page = Callable[[Request], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +57,12 @@ class HealthServer:
         registry: CollectorRegistry,
         live: Callable[[], Check],
         ready: Callable[[], Check],
-        pages: Mapping[str, Callable[[str], Answer]] | None = None,
+        pages: Mapping[str, Page] | None = None,
         before_scrape: Callable[[], None] = lambda: None,
     ) -> None:
         """:raises OSError: the address cannot be bound."""
-        routes: dict[str, Callable[[str], Answer]] = {
-            "/metrics": lambda accept: _metrics(registry, accept, before_scrape),
+        routes: dict[str, Page] = {
+            "/metrics": lambda request: _metrics(registry, request.accept, before_scrape),
             "/live": lambda _: _check(live()),
             "/ready": lambda _: _check(ready()),
             **(pages or {}),
@@ -80,23 +98,32 @@ def _metrics(registry: CollectorRegistry, accept: str, before_scrape: Callable[[
     return HTTPStatus.OK, content_type, encoder(registry)
 
 
-def _handler(routes: Mapping[str, Callable[[str], Answer]]) -> type[BaseHTTPRequestHandler]:
+def _handler(routes: Mapping[str, Page]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 10
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            route = routes.get(urlsplit(self.path).path)
+            url = urlsplit(self.path)
+            route = routes.get(url.path)
             if route is None:
                 known = ", ".join(sorted(routes))
                 answer: Answer = (HTTPStatus.NOT_FOUND, "text/plain", f"try {known}\n".encode())
             else:
-                answer = route(self.headers.get("Accept", ""))
+                query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+                try:
+                    answer = route(Request(self.headers.get("Accept", ""), query))
+                except Exception as error:
+                    frames = "".join(traceback.format_tb(error.__traceback__))
+                    log.error("%s failed: %s\n%s", url.path, type(error).__name__, frames)
+                    answer = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"see the log\n")
             status, content_type, body = answer
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Content-Security-Policy", CONTENT_POLICY)
             self.end_headers()
             self.wfile.write(body)
 

@@ -60,7 +60,19 @@ PROVIDER_OUTCOMES = (
     "out_of_credit",
     "error",
 )
-PROVIDER_OPERATIONS = ("submit", "find", "poll", "images", "download", "forget")
+PROVIDER_CALLS = ("submit", "find", "poll", "images")
+PROVIDER_OPERATIONS = (*PROVIDER_CALLS, "download", "forget")
+STORE_CALLS = (
+    "record_load",
+    "record_create",
+    "record_update",
+    "manifest_find",
+    "manifest_write",
+    "image_write",
+    "claim_check",
+)
+STORE_OPERATIONS = ("get", "head", "download", "put_if_absent", "replace_if_match")
+STORE_TROUBLE = ("throttled", "unavailable", "access_denied")
 RETRY_REASONS = ("attempt", "systemic", "ambiguous", "not_found", "another_job")
 WRITE_OUTCOMES = ("created", "identical", "conflict", "ambiguous_resolved", "ambiguous")
 REPLACE_OUTCOMES = ("replaced", "lost_race", "ambiguous")
@@ -350,7 +362,7 @@ class Metrics:
         )
 
         build = gauge("build_info", "", "Always 1.", "version", "python")
-        build.labels(_version(), platform.python_version()).set(1)
+        build.labels(version_of_this(), platform.python_version()).set(1)
         ProcessCollector(registry=self.registry)
         self.specs.extend(PROCESS)
         self._initialise()
@@ -370,6 +382,8 @@ class Metrics:
             self.dead_letters.labels(reason.value, fault_of(reason))
         zero(self.dead_letter_failures, PUBLISH_CODES)
         zero(self.ledger_lost, PUBLISH_CODES)
+        zero(self.store_operations, STORE_OPERATIONS, ("ok", *STORE_TROUBLE))
+        zero(self.store_seconds, STORE_OPERATIONS)
         zero(self.bytes, ("fetched", "submitted", "downloaded", "stored"))
         zero(self.conditional_writes, ("manifest", "image", "job_record"), WRITE_OUTCOMES)
         zero(self.conditional_writes, ("job_record",), REPLACE_OUTCOMES)
@@ -460,7 +474,7 @@ def exemplar(extraction_id: str | None) -> dict[str, str] | None:
     return {"extraction_id": extraction_id}
 
 
-def _version() -> str:
+def version_of_this() -> str:
     try:
         return version("bundle-extractor")
     except PackageNotFoundError:

@@ -44,8 +44,6 @@ class RuntimeObserver(NullObserver):
         self._assigned.discard(partition)
         self._paused.discard(partition)
         self._metrics.rebalances.labels(kind).inc()
-        for gauge in (self._metrics.lag, self._metrics.lag_seconds):
-            gauge.remove_by_labels({"topic": partition.topic, "partition": str(partition.number)})
         self._count()
 
     def _count(self) -> None:
@@ -86,6 +84,7 @@ class RuntimeObserver(NullObserver):
         self._metrics.metadata_ignored.labels("too_large").inc()
 
     def client_error(self, code: str) -> None:
+        self._metrics.client_errors.labels(code).inc()
         log.warning("the Kafka client reports %s", code)
 
     def send_failed(self, topic: str, code: str) -> None:

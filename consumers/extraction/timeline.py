@@ -14,8 +14,10 @@ class Timeline:
     def __init__(self, clock: Clock, *, waited_s: float) -> None:
         self._clock = clock
         self.started = self._since = clock.monotonic()
+        self.waited_s = max(waited_s, 0.0)
+        """Before ``started``, by the event's timestamp."""
         self.cause = "queue"
-        self.seconds: dict[str, float] = {"queue": max(waited_s, 0.0)}
+        self.seconds: dict[str, float] = {"queue": self.waited_s}
 
     def enter(self, cause: str) -> None:
         now = self._clock.monotonic()
