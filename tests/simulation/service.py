@@ -88,6 +88,7 @@ class Service:
     rng: random.Random
     kind: ServiceKind
     jobs: dict[str, RemoteJob] = field(default_factory=dict)
+    retry_afters: tuple[float | None, ...] = RETRY_AFTERS
 
     def jobs_of(self, job_key: str) -> list[RemoteJob]:
         """Every job ever made for this shard, over all generations."""
@@ -239,7 +240,7 @@ class Service:
             raise Throttled(
                 "http_429",
                 status=429,
-                retry_after=self.rng.choice(RETRY_AFTERS),
+                retry_after=self.rng.choice(self.retry_afters),
                 operation=operation,
             )
         if faults.hits("service.bad_gateway", victim):

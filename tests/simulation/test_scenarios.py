@@ -1,0 +1,391 @@
+"""Named situations, each driven to its end with the real task code in virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from schemas.policy import Polling, Retries, Sharding
+from tests.simulation.documents import Trait
+from tests.simulation.faults import OUTAGES, RETRY_AFTERS, Outage
+from tests.simulation.scenario import (
+    EventPlan,
+    Kill,
+    KillPhase,
+    Move,
+    MoveKind,
+    Scenario,
+    make_document,
+    plain_policy,
+)
+from tests.simulation.service import ServiceKind
+from tests.simulation.world import Simulator, World
+from tests.store_fakes import StoreFault
+
+
+def one_document(trait: Trait = Trait.FINE) -> EventPlan:
+    rng = random.Random("one document")
+    return EventPlan(0.0, 0, "bundle", (make_document(rng, "document", trait, checksums=True),))
+
+
+def scenario(*events: EventPlan, **changes: object) -> Scenario:
+    settings: dict[str, object] = {
+        "seed": 1,
+        "events": events or (one_document(),),
+        "policy": plain_policy(),
+        "faults_until": 0.0,
+    }
+    return Scenario(**(settings | changes))  # type: ignore[arg-type]
+
+
+def scripted(**queues: list[bool]) -> Callable[[World], None]:
+    """Faults by name (`_` for `.`), exactly as listed, then never again."""
+
+    def prepare(world: World) -> None:
+        for name, queue in queues.items():
+            world.faults.scripted[name.replace("__", ".")] = deque(queue)
+
+    return prepare
+
+
+def jobs_of(world: World) -> int:
+    """Jobs ever made for the documents of the scenario."""
+    return sum(1 for job in world.service.jobs.values() if job.document.name.startswith("document"))
+
+
+def reasons(world: World) -> list[str]:
+    return sorted(world.judge.dead_letters.values())
+
+
+def extracted(world: World) -> bool:
+    return ("bundle", "document") in world.judge.results
+
+
+# -- the store -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault", [f for f in StoreFault if f is not StoreFault.SPURIOUS_412], ids=lambda f: f.name
+)
+def test_the_store_fails_each_of_the_first_requests(
+    simulator: Simulator, fault: StoreFault
+) -> None:
+    def prepare(world: World) -> None:
+        world.store.script.decide = first_requests(fault, 12)
+
+    world = simulator.run(scenario(), prepare=prepare)
+    assert extracted(world)
+    assert jobs_of(world) == 1
+    assert reasons(world) == []
+
+
+def first_requests(fault: StoreFault, count: int) -> Callable[[str, str, str], StoreFault | None]:
+    """Every second request fails until ``count`` have been made."""
+    made = iter(range(10**9))
+    return lambda operation, bucket, key: (
+        fault if (number := next(made)) < count and number % 2 == 0 else None
+    )
+
+
+# -- the service -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_the_answer_to_a_submit_is_lost(simulator: Simulator, idempotent: bool) -> None:
+    world = simulator.run(
+        scenario(service=ServiceKind(idempotent=idempotent, finds=True)),
+        prepare=scripted(submit__answer_lost=[True]),
+    )
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_a_lost_answer_of_a_service_that_can_tell_nothing_costs_one_job_and_is_shown(
+    simulator: Simulator,
+) -> None:
+    before = _value(simulator, "duplicate_submissions")
+    world = simulator.run(
+        scenario(service=ServiceKind(idempotent=False, finds=False)),
+        prepare=scripted(submit__answer_lost=[True]),
+    )
+    assert extracted(world)
+    assert jobs_of(world) == 2
+    assert _value(simulator, "duplicate_submissions") == before + 1
+
+
+def test_a_service_that_never_answers_submits_is_not_asked_for_ever(simulator: Simulator) -> None:
+    world = simulator.run(
+        scenario(service=ServiceKind(idempotent=False, finds=False)),
+        prepare=scripted(submit__request_lost=[True] * 2),
+    )
+    assert reasons(world) == ["submit_uncertain"]
+    assert jobs_of(world) == 0
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_404_for_a_while_is_waited_out(simulator: Simulator, times: int) -> None:
+    world = simulator.run(scenario(), prepare=scripted(poll__not_found=[True] * times))
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_a_forgotten_job_is_followed_by_one_more(simulator: Simulator) -> None:
+    world = simulator.run(scenario(), prepare=scripted(service__forgets=[True]))
+    assert extracted(world)
+    assert jobs_of(world) == 2
+
+
+def test_a_service_that_forgets_every_job_ends_in_a_dead_letter(simulator: Simulator) -> None:
+    world = simulator.run(scenario(), prepare=scripted(service__forgets=[True] * 2))
+    assert reasons(world) == ["job_forgotten"]
+    assert jobs_of(world) == 2
+
+
+def test_statuses_that_nobody_knows_count_as_running(simulator: Simulator) -> None:
+    world = simulator.run(scenario(), prepare=scripted(poll__unknown_status=[True] * 6))
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_urls_that_expire_at_once_are_renewed(simulator: Simulator) -> None:
+    event = EventPlan(
+        0.0, 0, "bundle", (make_document(random.Random(5), "document", checksums=True),)
+    )
+    world = simulator.run(scenario(event), prepare=scripted(download__expired=[True, True, True]))
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+@pytest.mark.parametrize("retry_after", RETRY_AFTERS)
+def test_a_throttle_with_any_retry_after_costs_no_attempt(
+    simulator: Simulator, retry_after: float | None
+) -> None:
+    def prepare(world: World) -> None:
+        world.faults.scripted["service.throttled"] = deque([True] * 8)
+        world.service.retry_afters = (retry_after,)
+
+    world = simulator.run(scenario(), prepare=prepare)
+    assert extracted(world)
+    assert jobs_of(world) == 1
+    assert reasons(world) == []
+
+
+def test_a_job_past_its_deadline_is_resumed_by_a_replay_and_not_started_again(
+    simulator: Simulator,
+) -> None:
+    world = simulator.run(
+        scenario(
+            one_document(Trait.SLOW),
+            policy=plain_policy(polling=Polling(deadline_s=600.0)),
+            replay_resumable=True,
+        )
+    )
+    assert reasons(world) == ["deadline"]
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_a_failed_job_is_followed_by_one_more_where_another_may_succeed(
+    simulator: Simulator,
+) -> None:
+    world = simulator.run(scenario(one_document(Trait.FAILS_ONCE)))
+    assert extracted(world)
+    assert jobs_of(world) == 2
+
+
+@pytest.mark.parametrize(
+    "trait", [t for t in Trait if t not in (Trait.FINE, Trait.FAILS_ONCE)], ids=str
+)
+def test_a_bad_document_costs_that_document_only(simulator: Simulator, trait: Trait) -> None:
+    rng = random.Random(trait)
+    documents = (
+        make_document(rng, "document", trait),
+        make_document(rng, "neighbour"),
+    )
+    world = simulator.run(scenario(EventPlan(0.0, 0, "bundle", documents)))
+    assert len(reasons(world)) == 1
+    assert ("bundle", "neighbour") in world.judge.results
+    assert not extracted(world)
+
+
+def test_a_storm_of_refusals_ends_with_the_first_success_and_buys_nothing(
+    simulator: Simulator,
+) -> None:
+    rng = random.Random(1)
+    for trait, jobs in ((Trait.REFUSED, 0), (Trait.FAILS, 4)):
+        events = [
+            EventPlan(float(n), 0, f"b{n}", (make_document(rng, f"document-{n}", trait),))
+            for n in range(4)
+        ]
+        world = simulator.run(scenario(*events, storm_threshold=2))
+        assert len(reasons(world)) == 4
+        assert jobs_of(world) == jobs
+
+
+# -- systemic --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "what", ["service", "unauthorized", "store", "source", "broker", "sandbox"]
+)
+def test_an_outage_dead_letters_nothing(simulator: Simulator, what: str) -> None:
+    rng = random.Random(what)
+    events = [
+        EventPlan(5.0 * n, n % 2, f"bundle-{n}", (make_document(rng, f"document-{n}"),))
+        for n in range(12)
+    ]
+    world = simulator.run(
+        scenario(
+            *events,
+            partitions=2,
+            workers=2,
+            outages=(Outage(what, 10.0, 70.0),),
+            faults_until=70.0,
+        )
+    )
+    assert reasons(world) == []
+    assert len(world.judge.results) == 12 + 2
+    assert jobs_of(world) == 12
+
+
+def test_everything_is_down_at_once_and_nothing_is_lost(simulator: Simulator) -> None:
+    rng = random.Random(2)
+    events = [
+        EventPlan(3.0 * n, 0, f"bundle-{n}", (make_document(rng, f"document-{n}"),))
+        for n in range(8)
+    ]
+    outages = tuple(Outage(w, 10.0, 70.0) for w in ("service", "store", "source", "broker"))
+    world = simulator.run(scenario(*events, outages=outages, faults_until=70.0))
+    assert reasons(world) == []
+    assert jobs_of(world) == 8
+
+
+# -- Kafka -----------------------------------------------------------------------------------------
+
+
+def test_publishes_are_refused_for_a_while_and_the_job_is_not_done_again(
+    simulator: Simulator,
+) -> None:
+    world = simulator.run(scenario(), prepare=scripted(publish__refused=[True] * 7))
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_a_dead_letter_that_is_too_large_keeps_its_bytes_in_the_store(
+    simulator: Simulator,
+) -> None:
+    rng = random.Random(3)
+    documents = (make_document(rng, "document", Trait.MISSING),)
+    world = simulator.run(scenario(EventPlan(0.0, 0, "bundle", documents, padding=9000)))
+    assert reasons(world) == ["source_missing"]  # its bytes were compared by the judge
+    assert any(key.startswith("_dead-letters/") for key in world.store._buckets["extracted"])
+
+
+# -- workers ---------------------------------------------------------------------------------------
+
+ALL_STEPS = range(1, 22)
+
+
+@pytest.mark.parametrize("phase", ["before", "after"])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_worker_dies_at_any_step(
+    simulator: Simulator, phase: KillPhase, idempotent: bool
+) -> None:
+    for step in ALL_STEPS:
+        world = simulator.run(
+            scenario(
+                seed=step,
+                kills=(Kill(step, phase),),
+                service=ServiceKind(idempotent=idempotent, finds=True),
+            )
+        )
+        assert extracted(world)
+        assert jobs_of(world) == 1, f"step {step}"
+        assert reasons(world) == []
+
+
+@pytest.mark.parametrize("phase", ["before", "after"])
+def test_a_worker_dies_at_any_step_of_a_document_in_shards(
+    simulator: Simulator, phase: KillPhase
+) -> None:
+    rng = random.Random("shards")
+    document = make_document(rng, "document", checksums=False)
+    for step in range(1, 40, 3):
+        world = simulator.run(
+            scenario(
+                EventPlan(0.0, 0, "bundle", (document,)),
+                seed=step,
+                kills=(Kill(step, phase), Kill(step + 20, phase)),
+                policy=plain_policy(sharding=Sharding(max_pages_per_job=1)),
+                job_slots=1,
+                local_documents=1,
+            )
+        )
+        assert extracted(world)
+
+
+@pytest.mark.parametrize("kind", ["revoke", "lost", "seek", "bounce"])
+def test_a_partition_changes_hands_at_any_moment(simulator: Simulator, kind: MoveKind) -> None:
+    for number in range(40):
+        world = simulator.run(
+            scenario(seed=number, workers=2, moves=(Move(0.4 * number, 0, kind),))
+        )
+        assert extracted(world)
+        assert jobs_of(world) == 1, f"moved at {0.4 * number} s"
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.001, 0.5, 3.0, 10.0, 60.0])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_two_workers_have_the_same_document(
+    simulator: Simulator, apart: float, idempotent: bool
+) -> None:
+    (document,) = one_document().documents
+    events = (
+        EventPlan(0.0, 0, "bundle", (document,)),
+        EventPlan(apart, 1, "bundle", (document,)),
+    )
+    for seed in range(10):
+        world = simulator.run(
+            scenario(
+                *events,
+                seed=seed,
+                partitions=2,
+                workers=2,
+                service=ServiceKind(idempotent=idempotent, finds=False),
+            )
+        )
+        assert extracted(world)
+        assert jobs_of(world) == 1
+
+
+def test_places_for_files_and_for_jobs_are_scarce_and_nobody_waits_for_ever(
+    simulator: Simulator,
+) -> None:
+    rng = random.Random(4)
+    events = [
+        EventPlan(0.1 * n, 0, f"bundle-{n}", (make_document(rng, f"document-{n}"),))
+        for n in range(10)
+    ]
+    for seed in range(5):
+        world = simulator.run(
+            scenario(
+                *events,
+                seed=seed,
+                workers=2,
+                moves=(Move(4.0, 0, "bounce"), Move(9.0, 0, "lost"), Move(15.0, 0, "revoke")),
+                policy=plain_policy(
+                    sharding=Sharding(max_pages_per_job=1), retries=Retries(max_resubmits=2)
+                ),
+                job_slots=1,
+                local_documents=1,
+            )
+        )
+        assert reasons(world) == []
+
+
+def _value(simulator: Simulator, counter: str) -> float:
+    children = getattr(simulator.metrics, counter)._metrics.values()
+    return float(sum(child._value.get() for child in children))
