@@ -49,6 +49,7 @@ class Nursery:
                     "-m",
                     "consumers.extraction.sandbox.nursery",
                     str(theirs.fileno()),
+                    self._temporary.name,
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -63,6 +64,7 @@ class Nursery:
             if "unavailable" in ready:
                 raise SandboxUnavailable(str(ready["unavailable"])[:500])
         except NurseryLost as error:
+            self.close()
             raise SandboxUnavailable(
                 "the process for parsing documents did not start: "
                 f"run '{sys.executable} -m consumers.extraction.sandbox.child' to see why"
