@@ -125,6 +125,16 @@ def test_a_service_that_never_answers_submits_is_not_asked_for_ever(simulator: S
     assert jobs_of(world) == 0
 
 
+def test_a_replay_of_an_uncertain_submit_allows_one_more(simulator: Simulator) -> None:
+    world = simulator.run(
+        scenario(service=ServiceKind(idempotent=False, finds=False), replay_resumable=True),
+        prepare=scripted(submit__request_lost=[True] * 2),
+    )
+    assert reasons(world) == ["submit_uncertain"]
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_404_for_a_while_is_waited_out(simulator: Simulator, times: int) -> None:
     world = simulator.run(scenario(), prepare=scripted(poll__not_found=[True] * times))
@@ -228,9 +238,7 @@ def test_a_storm_of_refusals_ends_with_the_first_success_and_buys_nothing(
 # -- systemic --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "what", ["service", "unauthorized", "store", "source", "broker", "sandbox"]
-)
+@pytest.mark.parametrize("what", OUTAGES)
 def test_an_outage_dead_letters_nothing(simulator: Simulator, what: str) -> None:
     rng = random.Random(what)
     events = [

@@ -262,7 +262,8 @@ class Judge:
             case "submit_uncertain":
                 if world.scenario.service.idempotent:
                     return uncertain >= retries.max_attempts_per_call
-                return uncertain > retries.max_resubmits or world.scenario.disturbed
+                used = uncertain + failed_jobs + count(job_key, "service.forgets", "poll.not_found")
+                return (uncertain > 0 and used > self._resubmits) or world.scenario.disturbed
             case "job_forgotten":
                 lost = count(job_key, "service.forgets", "poll.not_found")
                 return lost > 0 and lost + failed_jobs > self._resubmits
