@@ -279,7 +279,7 @@ def _settle_uncertain(job: Job) -> Task:
         job.scope.note("found", job_key=job.key, job_id=found)
         yield from _accepted(job, shard, Submission(found))
         return None
-    # A replay allows one more: whoever asked for it has looked at the service's side, or accepts it.
+    # A replay allows one more: whoever asked for it accepts what it may cost.
     if shard.submits > job.policy.retries.max_resubmits + job.keeper.record.replays:
         raise DocumentFailed(Reason.SUBMIT_UNCERTAIN, "submit")
     job.services.metrics.duplicate_submissions.labels(provider.name).inc()
