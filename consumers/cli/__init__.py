@@ -7,7 +7,7 @@ import sys
 import typer
 from click.exceptions import ClickException
 
-from consumers.cli import config, local, replay, run, submit, sweep, topics, verify
+from consumers.cli import config, local, replay, run, submit, sweep, topics, trace, verify
 from consumers.cli.common import Problem
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("local")(local.local)
 app.command("submit")(submit.submit)
 app.command("replay")(replay.replay)
 app.command("sweep")(sweep.sweep)
+app.command("trace")(trace.trace)
 app.command("verify")(verify.verify_)
 app.add_typer(topics.app, name="topics")
 app.add_typer(config.app, name="config")

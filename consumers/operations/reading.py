@@ -44,13 +44,15 @@ def read_topic(
     topic: str,
     *,
     since: float | None = None,
+    until: float | None = None,
     partitions: Collection[int] | None = None,
     budget_s: float | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[Record]:
     """The records of a topic (or of some of its partitions) up to its end as of now.
 
-    ``since`` (seconds since 1970) starts at the first record that is not older.
+    ``since`` (seconds since 1970) starts at the first record that is not older; a partition ends
+    with its first record that is younger than ``until``.
 
     :raises TopicUnreadable: see the class.
     :raises OutOfTime: ``budget_s`` seconds have passed.
@@ -96,6 +98,9 @@ def read_topic(
             if offset is None or offset >= open_partitions[partition]:
                 open_partitions.pop(partition)
                 continue
+            if until is not None and record.timestamp()[1] > until * 1000:
+                open_partitions.pop(partition)
+                continue
             yield record
             if offset + 1 >= open_partitions[partition]:
                 open_partitions.pop(partition)
@@ -132,17 +137,3 @@ def _assign(
             assigned.append(TopicPartition(topic, start.partition, first))
     consumer.assign(assigned)
     return ends
-
-
-def partition_count(client: Mapping[str, str], topic: str) -> int:
-    """:raises TopicUnreadable: see the class."""
-    consumer = Consumer({**client, "group.id": "unused"})
-    try:
-        found = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
-        if found.error is not None:
-            raise TopicUnreadable(f"topic {topic}: {found.error.name()}")
-        return len(found.partitions)
-    except KafkaException as error:
-        raise TopicUnreadable(f"topic {topic}: {error.args[0].name()}") from None
-    finally:
-        consumer.close()

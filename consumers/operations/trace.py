@@ -1,0 +1,356 @@
+"""Answers "what happened to this": from manifests, job records and the ledger, never from the
+upload. See `bundles trace`.
+
+What is asked for is found by listing one bundle's prefix and reading objects by their keys, so the
+size of the store does not matter. Only a provider's job id, and a document that has neither image
+nor manifest yet, must be searched for: in the ledger of late, then in the youngest job records.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from consumers.extraction.timestamps import parse_rfc3339
+from consumers.operations import ledger
+from consumers.operations.layout import JOBS, StoredDocument, documents, image_name_of
+from consumers.operations.ledger import Line
+from consumers.operations.storage import listed, read_ahead
+from schemas.job_record import JobPhase, JobRecord
+from schemas.manifest import Manifest, ManifestImage
+from sinks.job_records import MAX_BYTES, JobRecordStore
+from sinks.manifests import ManifestStore, ManifestWrite
+from sinks.objectstore import ListedObject, ObjectNotFound, ObjectStore
+
+IMAGE_NAME = re.compile(r"page-\d{3,}-image-\d{3,}")
+BEFORE_RECORD_S = 120.0
+"""Fetching and validating come before the record; their lines are looked for so long before it."""
+AFTER_LAST_S = 60.0
+RECORDS_SEARCHED = 10_000
+
+
+@dataclass(slots=True)
+class Trace:
+    """One extraction of one document. ``record`` and ``manifest``: as they stand, None where they
+    do not. ``lines``: the ledger's, None where it was not asked."""
+
+    extraction_id: str
+    record: JobRecord | None
+    manifest: Manifest | None
+    manifest_key: str | None
+    manifest_sha256: str | None = None
+    manifest_bytes: int | None = None
+    manifest_at: float | None = None
+    image: ManifestImage | None = None
+    lines: list[Line] | None = None
+    incomplete: str | None = None
+
+    @property
+    def about(self) -> Manifest | JobRecord:
+        known = self.manifest or self.record
+        assert known is not None
+        return known
+
+    @property
+    def state(self) -> str:
+        """``extracted``, ``running``, or the reason why it is neither."""
+        if self.manifest is not None:
+            return "extracted"
+        record = self.record
+        assert record is not None
+        ended = next(
+            (s for s in record.shards if s.phase in (JobPhase.FAILED, JobPhase.TIMED_OUT)), None
+        )
+        if ended is not None:
+            return ended.failure or ended.phase.value
+        last = next((x for x in reversed(self.lines or []) if x.get("event") == "ended"), None)
+        return str(last["code"]) if last and last.get("code") == "dead_lettered" else "running"
+
+
+@dataclass(slots=True)
+class Answer:
+    """``notes``: what was not looked at, as sentences."""
+
+    traces: list[Trace] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Tracer:
+    """``budget_s`` bounds reading the ledger for known extractions, ``search_s`` a search."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        bucket: str,
+        client: Mapping[str, str],
+        ledger_topic: str,
+        *,
+        budget_s: float,
+        search_s: float = 20.0,
+        searched_since: float = 0.0,
+        threads: int = 8,
+        on_progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._store, self._bucket = store, bucket
+        self._client, self._topic = client, ledger_topic
+        self._budget_s, self._search_s, self._since = budget_s, search_s, searched_since
+        self._threads = threads
+        self._progress = on_progress
+        self._records = JobRecordStore(store, bucket)
+        self._manifests = ManifestStore(store, bucket)
+
+    # -- what can be asked for -------------------------------------------------------------------
+
+    def image(self, bundle_id: str, name: str, document_id: str | None) -> Answer:
+        """The image of that name, in every document of the bundle that has one."""
+        answer = Answer()
+        for trace in self._stored(
+            bundle_id, document_id, lambda d: any(image_name_of(i.key) == name for i in d.images)
+        ):
+            assert trace.manifest is not None
+            trace.image = next((i for i in trace.manifest.images if i.name == name), None)
+            if trace.image is not None:
+                answer.traces.append(trace)
+        self._add_lines(answer)
+        return answer
+
+    def document(self, bundle_id: str, document_id: str) -> Answer:
+        answer = Answer(list(self._stored(bundle_id, document_id, lambda _: True)))
+        if not answer.traces:
+            answer = self._search(
+                bundle_id,
+                lambda line: (
+                    line.get("bundle_id") == bundle_id and line.get("document_id") == document_id
+                ),
+            )
+        self._add_lines(answer)
+        return answer
+
+    def bundle(self, bundle_id: str) -> Answer:
+        """Its documents that have a manifest; where there is none, those that the ledger knows."""
+        answer = Answer(list(self._stored(bundle_id, None, lambda _: True)))
+        if answer.traces:
+            answer.notes.append("documents without a manifest are not listed; trace one by its id")
+        else:
+            answer = self._search(bundle_id, lambda line: line.get("bundle_id") == bundle_id)
+        if len(answer.traces) == 1:
+            self._add_lines(answer)
+        return answer
+
+    def extraction(self, extraction_id: str) -> Answer:
+        trace = self._by_id(extraction_id)
+        answer = Answer([trace] if trace else [])
+        self._add_lines(answer)
+        return answer
+
+    def anything(self, identifier: str) -> Answer:
+        """An extraction id, a bundle id, or a provider's job id."""
+        if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", identifier):
+            answer = self.extraction(identifier)
+            if answer.traces:
+                return answer
+        if next(iter(listed(self._store, self._bucket, f"{identifier}/")), None) is not None:
+            return self.bundle(identifier)
+        answer = self._search(
+            identifier, lambda line: identifier in (line.get("job_id"), line.get("bundle_id"))
+        )
+        if not answer.traces:
+            self._search_records(identifier, answer)
+        self._add_lines(answer)
+        return answer
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    def _stored(
+        self,
+        bundle_id: str,
+        document_id: str | None,
+        wanted: Callable[[StoredDocument], bool],
+    ) -> list[Trace]:
+        prefix = f"{bundle_id}/" + (f"{document_id}/" if document_id else "")
+        found = (
+            document
+            for document in documents(listed(self._store, self._bucket, prefix))
+            if document.manifest is not None and wanted(document)
+        )
+        read = read_ahead(found, self._read, threads=self._threads)
+        return [trace for _, trace in read if trace is not None]
+
+    def _read(self, document: StoredDocument) -> Trace | None:
+        write = self._manifests.find(document.manifest_key)
+        if write is None or document.manifest is None:
+            return None
+        trace = self._of(write)
+        trace.manifest_at = document.manifest.last_modified.timestamp()
+        return trace
+
+    def _of(self, write: ManifestWrite) -> Trace:
+        loaded = self._records.load(write.manifest.extraction_id)
+        return Trace(
+            write.manifest.extraction_id,
+            loaded.record if loaded else None,
+            write.manifest,
+            write.key,
+            write.sha256,
+            write.bytes,
+        )
+
+    def _by_id(self, extraction_id: str) -> Trace | None:
+        loaded = self._records.load(extraction_id)
+        if loaded is None:
+            return None
+        key = loaded.record.manifest_key
+        write = self._manifests.find(key)
+        if write is None:
+            return Trace(extraction_id, loaded.record, None, None)
+        trace = self._of(write)
+        trace.manifest_at = self._store.head(self._bucket, key).last_modified.timestamp()
+        return trace
+
+    def _search(self, needle: str, matches: Callable[[Line], bool]) -> Answer:
+        self._progress(f"searching the ledger, for up to {self._search_s:g} s")
+        found, note = ledger.search(
+            self._client,
+            self._topic,
+            needle,
+            matches,
+            since=self._since,
+            budget_s=self._search_s,
+        )
+        traces = [self._by_id(identifier) for identifier in sorted(found)]
+        return Answer([t for t in traces if t is not None], [note] if note else [])
+
+    def _search_records(self, job_id: str, answer: Answer) -> None:
+        """There is no index by job id: the youngest records are read, newest first."""
+        self._progress(f"reading the {RECORDS_SEARCHED} youngest job records")
+        youngest = heapq.nlargest(
+            RECORDS_SEARCHED,
+            listed(self._store, self._bucket, JOBS),
+            key=lambda item: item.last_modified,
+        )
+        for _, record in read_ahead(youngest, self._load, threads=self._threads):
+            if record is not None and any(s.job_id == job_id for s in record.shards):
+                trace = self._by_id(record.extraction_id)
+                if trace is not None:
+                    answer.traces.append(trace)
+                return
+        if len(youngest) == RECORDS_SEARCHED:
+            answer.notes.append(f"only the {RECORDS_SEARCHED} youngest job records were read")
+
+    def _load(self, item: ListedObject) -> JobRecord | None:
+        try:
+            body = self._store.get(self._bucket, item.key, max_bytes=MAX_BYTES).body
+            return JobRecord.model_validate_json(body)
+        except (ObjectNotFound, ValidationError):
+            return None
+
+    # -- the ledger ------------------------------------------------------------------------------
+
+    def _add_lines(self, answer: Answer) -> None:
+        deadline = time.monotonic() + self._budget_s
+        for trace in answer.traces:
+            about = trace.about
+            window = self._window(trace)
+            if window is None:
+                trace.incomplete = "its job record is gone, so the ledger was not searched"
+                continue
+            found = ledger.lines_of(
+                self._client,
+                self._topic,
+                (trace.extraction_id, about.bundle_id),
+                _about(trace.extraction_id, about.document_id),
+                since=window[0],
+                until=window[1],
+                budget_s=max(0.0, deadline - time.monotonic()),
+            )
+            trace.lines, trace.incomplete = found.lines, found.incomplete
+
+    def _window(self, trace: Trace) -> tuple[float, float] | None:
+        record = trace.record
+        created = parse_rfc3339(record.created_at) if record else None
+        if record is None or created is None:
+            return None
+        updated = parse_rfc3339(record.updated_at) or created
+        if trace.manifest_at is None and trace.state == "running":
+            return created - BEFORE_RECORD_S, time.time() + AFTER_LAST_S
+        last = max(updated, trace.manifest_at or 0.0)
+        return created - BEFORE_RECORD_S, last + AFTER_LAST_S
+
+
+def _about(extraction_id: str, document_id: str) -> Callable[[Line], bool]:
+    def about(line: Line) -> bool:
+        known = line.get("extraction_id")
+        return known == extraction_id or (known is None and line.get("document_id") == document_id)
+
+    return about
+
+
+# -- where the time went -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a run: seconds since 1970."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One delivery of the event: the first, a redelivery or a replay."""
+
+    place: str
+    spans: tuple[Span, ...]
+    outcome: str | None
+    seconds: float | None
+    causes: Mapping[str, float]
+
+
+_MILESTONES = (
+    ("accepted", "queue"),
+    ("validated", "fetch and validate"),
+    ("submitted", "submit"),
+    ("finished", "service"),
+    ("manifest_written", "store"),
+    ("result_published", "publish"),
+    ("ended", "end"),
+)
+
+
+def runs(lines: list[Line]) -> list[Run]:
+    """The lines by delivery, each as the parts between its milestones."""
+    by_place: dict[str, list[Line]] = {}
+    for line in lines:
+        place = f"{line.get('topic')}/{line.get('partition')}@{line.get('offset')}"
+        by_place.setdefault(place, []).append(line)
+    return [_run(place, of_place) for place, of_place in by_place.items()]
+
+
+def _run(place: str, lines: list[Line]) -> Run:
+    ended: Mapping[str, Any] = next((x for x in lines if x.get("event") == "ended"), {})
+    times = [(str(x.get("event")), parse_rfc3339(str(x.get("at")))) for x in lines]
+    first = min((at for _, at in times if at is not None), default=0.0)
+    accepted = next((x for x in lines if x.get("event") == "accepted"), None)
+    clock = first - float((accepted or {}).get("wait_s") or 0.0)
+    spans = []
+    for event, name in _MILESTONES:
+        # The last of its kind: shards and further jobs have several.
+        at = max((t for e, t in times if e == event and t is not None), default=None)
+        if at is not None and at >= clock:
+            spans.append(Span(name, clock, at))
+            clock = at
+    return Run(
+        place,
+        tuple(spans),
+        ended.get("code"),
+        ended.get("seconds"),
+        dict(ended.get("causes") or {}),
+    )

@@ -1,0 +1,213 @@
+"""A trace for machines (a dict) and for people (lines for a terminal)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from consumers.extraction.timestamps import parse_rfc3339, rfc3339
+from consumers.operations.trace import Run, Span, Trace, runs
+from schemas.job_record import JobRecord
+from schemas.manifest import Manifest
+
+BAR = 44
+HISTORY = 60
+_NOT_ATTEMPTS = frozenset({"topic", "partition", "offset", "schema_version", "traceparent"})
+_KNOWN_ELSEWHERE = frozenset({"bundle_id", "document_id", "extraction_id"})
+
+
+def as_dict(trace: Trace) -> dict[str, Any]:
+    about = trace.about
+    return {
+        "extraction_id": trace.extraction_id,
+        "bundle_id": about.bundle_id,
+        "parent_bundle_id": about.parent_bundle_id,
+        "operation": about.operation,
+        "document_id": about.document_id,
+        "state": trace.state,
+        "policy_version": about.policy_version,
+        "provider": about.provider,
+        "image": trace.image.model_dump(mode="json") if trace.image else None,
+        "sources": [segment.model_dump(mode="json") for segment in about.segments],
+        "submitted": {
+            "sha256": about.submitted_sha256,
+            "bytes": about.submitted_bytes,
+            "pages": about.pages,
+        },
+        "jobs": _jobs(trace),
+        "replays": trace.record.replays if trace.record else None,
+        "manifest": _manifest(trace),
+        "attempts": [
+            {k: v for k, v in line.items() if k not in _NOT_ATTEMPTS | _KNOWN_ELSEWHERE}
+            for line in trace.lines or ()
+        ],
+        "runs": [_run(run) for run in runs(trace.lines or [])],
+        "ledger_incomplete": trace.incomplete,
+    }
+
+
+def _jobs(trace: Trace) -> list[dict[str, Any]]:
+    """The record knows more than the manifest, but only the manifest is kept for ever."""
+    if trace.record is not None:
+        return [shard.model_dump(mode="json") for shard in trace.record.shards]
+    assert trace.manifest is not None
+    return [job.model_dump(mode="json") for job in trace.manifest.jobs]
+
+
+def _manifest(trace: Trace) -> dict[str, Any] | None:
+    if trace.manifest is None:
+        return None
+    return {
+        "key": trace.manifest_key,
+        "sha256": trace.manifest_sha256,
+        "bytes": trace.manifest_bytes,
+        "written_at": rfc3339(trace.manifest_at) if trace.manifest_at else None,
+        "extracted_at": trace.manifest.extracted_at,
+        "images": len(trace.manifest.images),
+        "image_bytes": sum(image.bytes for image in trace.manifest.images),
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "event": run.place,
+        "outcome": run.outcome,
+        "seconds": run.seconds,
+        "causes": dict(run.causes),
+        "timeline": [
+            {"what": s.name, "from": rfc3339(s.start), "seconds": round(s.end - s.start, 3)}
+            for s in run.spans
+        ],
+    }
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def render(trace: Trace) -> RenderableType:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold")
+    facts.add_column(overflow="fold")
+    for name, text in _facts(trace):
+        facts.add_row(name, Text(text))
+    parts: list[RenderableType] = [facts]
+    if trace.lines:
+        parts += [Text(), _history(trace)]
+    for run in runs(trace.lines or []):
+        if run.spans:
+            parts += [Text(), _timeline(run)]
+    if trace.incomplete:
+        parts += [Text(), Text(f"note: {trace.incomplete}", style="yellow")]
+    return Group(*parts)
+
+
+def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
+    about = trace.about
+    if (image := trace.image) is not None:
+        where = f"page {image.page}, which is page {image.source_page} of source {image.segment}"
+        yield "image", f"{image.name}: {where}"
+        yield "", f"{image.media_type}, {image.width} x {image.height}, {image.bytes:,} bytes"
+        yield "", f"sha256 {image.sha256}"
+        yield "", image.key
+    parent = f" (from {about.parent_bundle_id})" if about.parent_bundle_id else ""
+    yield "bundle", f"{about.bundle_id}{parent}, {about.operation.value}"
+    yield "document", f"{about.document_id}: {trace.state}"
+    for number, segment in enumerate(about.segments, start=1):
+        pages = f", pages {segment.first_page}-{segment.last_page}" if segment.first_page else ""
+        yield f"source {number}", f"s3://{segment.bucket}/{segment.key}{pages}"
+        yield "", f"sha256 {segment.sha256}, {segment.bytes:,} bytes"
+    submitted = f"{about.submitted_bytes:,} bytes, {about.pages} page(s)"
+    yield "submitted", f"{submitted}, sha256 {about.submitted_sha256}"
+    yield "extraction", f"{trace.extraction_id}, policy {about.policy_version}"
+    yield from _job_facts(about, trace)
+    if trace.manifest is not None:
+        named = trace.manifest.images
+        total = sum(i.bytes for i in named)
+        yield "manifest", f"{trace.manifest_key}"
+        yield "", f"sha256 {trace.manifest_sha256}, {trace.manifest_bytes or 0:,} bytes"
+        yield (
+            "",
+            (f"{len(named)} image(s), {total:,} bytes; extracted {trace.manifest.extracted_at}"),
+        )
+
+
+def _job_facts(about: Manifest | JobRecord, trace: Trace) -> Iterator[tuple[str, str]]:
+    for job in _jobs(trace):
+        ended = f", {job['failure']}" if job.get("failure") else ""
+        accepted = job.get("accepted_at") or "never"
+        phase = f", {job['phase']}{ended}" if job.get("phase") else ""
+        yield (
+            "job",
+            f"{job.get('job_id') or '(no id yet)'} at {about.provider}: pages "
+            f"{job['first_page']}-{job['last_page']}, accepted {accepted}, "
+            f"{job['submits']} submit(s){phase}",
+        )
+    if trace.record is not None and trace.record.replays:
+        yield "replays", str(trace.record.replays)
+
+
+def _history(trace: Trace) -> RenderableType:
+    lines = trace.lines or []
+    table = Table.grid(padding=(0, 2))
+    first = parse_rfc3339(str(lines[0].get("at"))) or 0.0
+    for line in lines[:HISTORY]:
+        at = parse_rfc3339(str(line.get("at"))) or first
+        details = {
+            k: v
+            for k, v in line.items()
+            if k not in _NOT_ATTEMPTS | _KNOWN_ELSEWHERE | {"at", "stage", "event", "causes"}
+        }
+        said = " ".join(f"{name}={value}" for name, value in details.items())
+        table.add_row(
+            str(line.get("at")),
+            f"+{at - first:.3f}",
+            str(line.get("stage")),
+            Text(str(line.get("event")), style="bold"),
+            Text(said, style="dim"),
+        )
+    if len(lines) > HISTORY:
+        table.add_row(f"... {len(lines) - HISTORY} more: --json has them all")
+    return table
+
+
+def _timeline(run: Run) -> RenderableType:
+    """Each part as a bar where it lies in the whole; then what the document's time went to."""
+    start, end = run.spans[0].start, run.spans[-1].end
+    whole = max(end - start, 1e-9)
+    table = Table.grid(padding=(0, 2))
+    table.add_row(Text(f"{run.place}: {run.outcome or 'not ended'}", style="bold"))
+    bars = Table.grid(padding=(0, 2))
+    for span in run.spans:
+        left = round(BAR * (span.start - start) / whole)
+        width = round(BAR * (span.end - start) / whole) - left
+        bar = " " * left + ("━" * width or "│")
+        bars.add_row(span.name, Text(bar[:BAR].ljust(BAR), style="cyan"), f"{_s(span)} s")
+    table.add_row(bars)
+    if run.causes:
+        shares = sorted(run.causes.items(), key=lambda item: -item[1])
+        said = ", ".join(f"{cause} {seconds:.3f}" for cause, seconds in shares if seconds >= 5e-4)
+        table.add_row(Text(f"seconds by cause, together {run.seconds or 0:.3f}: {said}"))
+    return table
+
+
+def _s(span: Span) -> str:
+    return f"{span.end - span.start:.3f}".rjust(9)
+
+
+def overview(traces: list[Trace]) -> RenderableType:
+    """One line per document of a bundle."""
+    table = Table.grid(padding=(0, 2))
+    for trace in traces:
+        images = f"{len(trace.manifest.images)} image(s)" if trace.manifest else ""
+        table.add_row(
+            trace.about.document_id,
+            trace.state,
+            images,
+            f"{trace.about.pages} page(s)",
+            trace.extraction_id,
+        )
+    return table
