@@ -264,6 +264,8 @@ class Judge:
                     return uncertain >= retries.max_attempts_per_call
                 used = uncertain + failed_jobs + count(job_key, "service.forgets", "poll.not_found")
                 return (uncertain > 0 and used > self._resubmits) or world.scenario.disturbed
+            case "deadline":  # it was done, and the service kept saying words that nobody knows
+                return count(job_key, "poll.unknown_status") > 0
             case "job_forgotten":
                 lost = count(job_key, "service.forgets", "poll.not_found")
                 return lost > 0 and lost + failed_jobs > self._resubmits
