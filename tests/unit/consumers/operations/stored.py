@@ -37,11 +37,12 @@ class Stored:
     """``time`` is the store's clock, in seconds since 1970."""
 
     time: float = START
+    bucket: str = BUCKET
     store: MemoryStore = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(now=lambda: datetime.fromtimestamp(self.time, UTC))
-        self.store.ensure_bucket(BUCKET)
+        self.store.ensure_bucket(self.bucket)
         self.store.ensure_bucket(INPUT)
 
     def clock(self) -> float:
@@ -50,8 +51,8 @@ class Stored:
     def keys(self, bucket: str = BUCKET) -> set[str]:
         return {item.key for item in self.store.list(bucket, "")}
 
-    def put(self, key: str, body: bytes = b"x", bucket: str = BUCKET) -> str:
-        self.store.put(bucket, key, body, content_type="application/octet-stream")
+    def put(self, key: str, body: bytes = b"x", bucket: str | None = None) -> str:
+        self.store.put(bucket or self.bucket, key, body, content_type="application/octet-stream")
         return key
 
 
