@@ -238,7 +238,8 @@ def _pool_settings(settings: Settings) -> dict[str, PoolSettings]:
         pools.SOURCE: PoolSettings(worker.store_threads),
         pools.PROVIDER: PoolSettings(worker.provider_threads),
         pools.DOWNLOAD: PoolSettings(worker.download_threads),
-        pools.PARSE: PoolSettings(settings.sandbox.processes),
+        # A document that hangs its process keeps a thread until the limit: leave room beside it.
+        pools.PARSE: PoolSettings(2 + 4 * settings.sandbox.processes),
     }
 
 

@@ -101,8 +101,9 @@ class SandboxSettings(Section):
 
     processes: int = Field(2, gt=0, le=64)
     memory: Size = Field(1024 * MIB, gt=0)
-    cpu_time: Duration = Field(10.0, gt=0)
-    wall_time: Duration = Field(30.0, gt=0)
+    cpu_time: Duration = Field(5.0, gt=0)
+    wall_time: Duration = Field(60.0, gt=0)
+    """More than ``cpu_time``, so that a busy machine alone fails no document."""
 
 
 class TempSettings(Section):

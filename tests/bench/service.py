@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import uvloop
@@ -178,8 +178,7 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own has no such base
 
     def data_received(self, data: bytes) -> None:
         try:
