@@ -67,9 +67,15 @@ def test_a_hung_control_loop_ends_the_process_with_its_stacks_and_a_peer_does_th
     make_stage: MakeStage,
 ) -> None:
     stage = make_stage(settings_tree={"worker": {"loop_stuck_after": "11s"}})
-    stage.bundles("b", 4)
-    hung = stage.start_doomed("--hang-at", "validated", wait=False)
-    stage.start_worker()
+    hung = stage.start_doomed("--hang-at", "validated")
+    peer = stage.start_worker()
+    wait_for(
+        lambda: (stage.metric(peer, "bundles_partitions_assigned") or 0) == 2,
+        60,
+        "both to have partitions",
+        stage.last_lines,
+    )
+    stage.bundles("b", 12)
     wait_for(lambda: not hung.running, 60, "the watchdog", stage.last_lines)
 
     assert hung.returncode == Exit.LOOP_STUCK
