@@ -20,7 +20,7 @@ from consumers.extraction.origin import Origin
 from consumers.extraction.polling import schedule_for
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox, SandboxLimits
-from consumers.extraction.services import Dependency, ProviderService, Services
+from consumers.extraction.services import Dependency, ProviderService, Services, held_up
 from consumers.extraction.workspace import Workspace, sweep
 from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
@@ -148,17 +148,13 @@ class Application:
         )
 
     def _intake_allowed(self) -> bool:
-        """Systemic trouble pauses the intake: a breaker that is open, no room on disk, a storm.
-
-        An open breaker is probed by the events in flight; where a rebalance left none, one more has
-        to be taken in, or it would stay open for ever.
-        """
+        """Systemic trouble pauses the intake: a breaker that is open, no room on disk, a storm."""
         services, now = self.services, time.monotonic()
         if now - self._looked >= LOOK_S:
             self._look(now)
         if not self._has_room:
             return False
-        if any(d.breaker.is_open for d in services.dependencies()) and self.scheduler.running:
+        if held_up(services.dependencies()):
             return False
         return services.storm.admits(now)
 

@@ -36,6 +36,22 @@ def call(
 
     :raises DocumentFailed: the document's own fault, or its attempts are used up.
     """
+    dependency.callers += 1
+    try:
+        return (yield from _repeated(services, scope, dependency, operation, fn, retries, handles))
+    finally:
+        dependency.callers -= 1
+
+
+def _repeated(
+    services: Services,
+    scope: Scope,
+    dependency: Dependency,
+    operation: str,
+    fn: Callable[[], Any],
+    retries: Retries,
+    handles: tuple[type[Exception], ...],
+) -> Task:
     attempts = 0
     again = False
     while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumers.extraction.journal import Journal
@@ -37,6 +37,9 @@ class Dependency:
     breaker: Breaker = field(default_factory=Breaker)
     gate: Gate = field(default_factory=Gate)
     budget: RetryBudget = field(default_factory=RetryBudget)
+    callers: int = 0
+    """Calls under way, those included that wait for the breaker or for another attempt: each of
+    them asks again by itself, so an open breaker gets its probes."""
 
 
 @dataclass(slots=True)
@@ -94,3 +97,13 @@ class Services:
         for provider in self.providers.values():
             yield provider.calls
             yield provider.downloads
+
+
+def held_up(dependencies: Iterable[Dependency]) -> bool:
+    """Something is down, and documents that wait for it will notice when it is back: take in none
+    that would only wait too.
+
+    Where nobody waits (a rebalance took the documents away, or the one that opened the breaker has
+    been given up), events must come in, or nobody would ever find out.
+    """
+    return any(d.breaker.is_open and d.callers for d in dependencies)

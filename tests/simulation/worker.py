@@ -17,7 +17,7 @@ from consumers.extraction.journal import Journal
 from consumers.extraction.origin import Origin
 from consumers.extraction.polling import Doubling
 from consumers.extraction.pressure.storm import DeadLetterStorm
-from consumers.extraction.services import Dependency, ProviderService, Services
+from consumers.extraction.services import Dependency, ProviderService, Services, held_up
 from consumers.extraction.workspace import Workspace, sweep
 from consumers.runtime.delivery import Delivery
 from consumers.runtime.dispatch import Dispatcher
@@ -163,7 +163,7 @@ class SimWorker:
 
     def _intake_allowed(self) -> bool:
         services = self.services
-        if any(d.breaker.is_open for d in services.dependencies()) and self.scheduler.running:
+        if held_up(services.dependencies()):
             return False
         return services.storm.admits(self.clock.monotonic())
 
