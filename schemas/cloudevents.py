@@ -106,4 +106,4 @@ def _traceparent(headers: Headers) -> str | None:
 
 def _replays(headers: Headers) -> int:
     value = header(headers, REPLAY_COUNT)
-    return int(value) if value is not None and value.isdigit() and len(value) < 6 else 0
+    return int(value) if value is not None and value.isdecimal() and len(value) < 6 else 0
