@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,5 +37,5 @@ def test_every_page_is_found_in_its_source_again(page_map: list[tuple[int, int]]
 @given(page_maps)
 def test_runs_cannot_be_joined_further(page_map: list[tuple[int, int]]) -> None:
     runs = runs_of(page_map)
-    for (segment, first, count), (next_segment, next_first, _) in zip(runs, runs[1:], strict=False):
+    for (segment, first, count), (next_segment, next_first, _) in pairwise(runs):
         assert (segment, first + count) != (next_segment, next_first)

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +23,7 @@ def test_one_throttle_makes_every_call_wait() -> None:
     ("told", "waited"),
     [(None, DEFAULT_WAIT_S), (0.0, 0.0), (-7.0, 0.0), (0.25, 0.25), (1e12, MAX_WAIT_S)],
 )
-def test_the_wait_is_what_the_service_said_within_reason(
-    told: float | None, waited: float
-) -> None:
+def test_the_wait_is_what_the_service_said_within_reason(told: float | None, waited: float) -> None:
     assert Gate().throttled(0.0, told) == waited
 
 
@@ -39,7 +39,7 @@ def test_those_who_waited_do_not_arrive_all_at_once() -> None:
     for _ in range(6):
         gate.throttled(0.0, 10.0)
     arrivals = [1.0 + gate.admit(1.0) for _ in range(50)]
-    gaps = [later - earlier for earlier, later in zip(arrivals, arrivals[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(arrivals)]
     assert min(gaps) > 0.05
 
 

@@ -1,0 +1,149 @@
+"""Names of images and the manifest: pure, and equal whoever makes them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumers.extraction.persist import Finished, build_manifest, name_images
+from consumers.providers.protocol import JobState, JobStatus, RemoteImage
+from schemas.canonical import canonical_json
+from schemas.events import Operation
+from schemas.job_record import JobPhase, JobRecord, JobShard
+from schemas.manifest import ManifestImage, ManifestSegment
+
+SHA = "a" * 64
+FINISHED: Any = None
+"""`name_images` only carries it along."""
+
+
+def listed(*places: tuple[int, int]) -> list[tuple[int, int, Finished, RemoteImage]]:
+    return [
+        (page, order, FINISHED, RemoteImage(page, order, ref=f"{page}-{order}"))
+        for page, order in places
+    ]
+
+
+def test_images_are_named_by_page_and_by_their_order_on_it() -> None:
+    named = name_images(listed((2, 7), (1, 0), (2, 3), (12, 0)))
+    assert [(image.name, image.remote.ref) for image in named] == [
+        ("page-001-image-001", "1-0"),
+        ("page-002-image-001", "2-3"),
+        ("page-002-image-002", "2-7"),
+        ("page-012-image-001", "12-0"),
+    ]
+
+
+def test_a_document_without_images_has_no_names() -> None:
+    assert name_images([]) == []
+
+
+@given(
+    st.sets(st.tuples(st.integers(1, 1200), st.integers(0, 50)), max_size=60),
+    st.randoms(use_true_random=False),
+)
+def test_names_do_not_depend_on_the_order_in_which_the_service_lists(
+    places: set[tuple[int, int]], rng: random.Random
+) -> None:
+    ordered = sorted(places)
+    shuffled = ordered[:]
+    rng.shuffle(shuffled)
+    first, second = name_images(listed(*ordered)), name_images(listed(*shuffled))
+    assert first == second
+    assert len({image.name for image in first}) == len(places)
+    assert [(image.remote.page, image.remote.order) for image in first] == ordered
+
+
+def shard(first: int, last: int, **changes: Any) -> JobShard:
+    values: dict[str, Any] = {
+        "first_page": first,
+        "last_page": last,
+        "job_key": f"key-{first}",
+        "phase": JobPhase.SUBMITTED,
+        "submits": 1,
+        "job_id": f"job-{first}",
+        "accepted_at": "2026-01-31T12:00:00.000Z",
+    }
+    return JobShard(**(values | changes))
+
+
+def record(*shards: JobShard, **changes: Any) -> JobRecord:
+    values: dict[str, Any] = {
+        "extraction_id": "extraction",
+        "bundle_id": "bundle",
+        "operation": Operation.MERGED,
+        "document_id": "document",
+        "policy_version": "default-1",
+        "provider": "remote",
+        "segments": (ManifestSegment(bucket="in", key="a.pdf", sha256=SHA, bytes=10),),
+        "submitted_sha256": SHA,
+        "submitted_bytes": 10,
+        "pages": 4,
+        "page_map": ((1, 1, 4),),
+        "parser": "pypdf",
+        "created_at": "2026-01-31T11:59:00.000Z",
+        "updated_at": "2026-01-31T12:00:01.000Z",
+        "owner": "worker-1",
+        "shards": shards,
+        "manifest_key": "bundle/document/x/manifest.json",
+    }
+    return JobRecord(**(values | changes))
+
+
+def finished(finished_at: str | None = None) -> Finished:
+    status = JobStatus(JobState.SUCCEEDED, "completed", finished_at=finished_at)
+    return Finished(FINISHED, status)
+
+
+IMAGE = ManifestImage(
+    name="page-001-image-001",
+    page=1,
+    segment=1,
+    source_page=1,
+    key="bundle/document/x/images/page-001-image-001-aaaa.png",
+    sha256=SHA,
+    bytes=5,
+    media_type="image/png",
+    width=1,
+    height=1,
+)
+
+
+def test_the_extraction_ended_when_the_last_job_did() -> None:
+    manifest = build_manifest(
+        record(shard(1, 2), shard(3, 4)),
+        [finished("2026-01-31T12:05:00Z"), finished("2026-01-31T13:04:00.5+01:00")],
+        [],
+    )
+    assert manifest.extracted_at == "2026-01-31T12:05:00.000Z"
+
+
+@pytest.mark.parametrize("told", [None, "", "yesterday"])
+def test_where_the_service_keeps_no_end_the_acceptance_counts(told: str | None) -> None:
+    manifest = build_manifest(record(shard(1, 4)), [finished(told)], [])
+    assert manifest.extracted_at == "2026-01-31T12:00:00.000Z"
+
+
+def test_jobs_keep_their_pages_keys_and_submits() -> None:
+    manifest = build_manifest(
+        record(shard(1, 2, generation=2, submits=3), shard(3, 4)), [finished(), finished()], []
+    )
+    assert [(j.first_page, j.last_page, j.idempotency_key) for j in manifest.jobs] == [
+        (1, 2, "key-1.2"),
+        (3, 4, "key-3"),
+    ]
+    assert manifest.submits == 4
+
+
+def test_the_manifest_is_the_same_bytes_for_every_worker() -> None:
+    mine = record(shard(1, 4))
+    theirs = record(shard(1, 4), owner="worker-2", updated_at="2027-01-01T00:00:00.000Z", replays=3)
+    written = {
+        canonical_json(build_manifest(r, [finished("2026-01-31T12:05:00Z")], [IMAGE]))
+        for r in (mine, theirs)
+    }
+    assert len(written) == 1

@@ -1,0 +1,150 @@
+"""Policy versions change exactly when the output may, and equal values are equal bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.base import Contract
+from schemas.canonical import canonical_json
+from schemas.ledger import LedgerRecord
+from schemas.policy import Limits, Policy, Polling, Retries, Sharding
+from schemas.reasons import FROM_THE_SERVICE, RESUMABLE, RETRIABLE_AFTER_STORM, Reason
+
+
+def policy(**changes: Any) -> Policy:
+    return Policy(**({"name": "default"} | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"polling": Polling(deadline_s=10.0)},
+        {"retries": Retries(max_resubmits=0)},
+        {"sharding": Sharding(max_pages_per_job=3)},
+        {"forget_after_manifest": False},
+        {"ordered_by_key": True},
+    ],
+)
+def test_patience_makes_no_new_extraction(changes: dict[str, Any]) -> None:
+    assert policy(**changes).version == policy().version
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other"},
+        {"provider": "infrai"},
+        {"soft_masks": "separate"},
+        {"repeat_drawings": True},
+        {"provider_options": {"dpi": "300"}},
+        {"limits": Limits(max_pages=3)},
+        {"limits": Limits(allowed_image_types=("image/png",))},
+    ],
+)
+def test_what_changes_the_output_makes_a_new_extraction(changes: dict[str, Any]) -> None:
+    assert policy(**changes).version != policy().version
+
+
+def test_the_version_is_safe_as_part_of_a_key() -> None:
+    name, _, digest = policy(name="a-b").version.rpartition("-")
+    assert name == "a-b"
+    assert len(digest) == 12
+    assert set(digest) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"polling": {"first_delay_s": 10.0, "ceiling_s": 1.0}},
+        {"polling": {"first_delay_s": 0}},
+        {"retries": {"max_attempts_per_call": 0}},
+        {"limits": {"max_pages": 0}},
+        {"unheard_of": 1},
+        {"name": "../x"},
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        policy(**wrong)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def _encodable(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=5).filter(_encodable))
+def test_the_order_of_members_does_not_matter_and_nothing_is_lost(value: dict[str, Any]) -> None:
+    written = canonical_json(value)
+    assert written == canonical_json(dict(reversed(list(value.items()))))
+    assert json.loads(written) == value
+    assert written.endswith(b"\n")
+    assert written.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_json_number_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        canonical_json({"x": value})
+
+
+def test_absent_members_of_models_are_left_out() -> None:
+    class Model(Contract):
+        b: int = 1
+        a: str | None = None
+
+    assert canonical_json(Model()) == b'{"b":1}\n'
+    assert canonical_json(Model(a="ä")) == '{"a":"ä","b":1}\n'.encode()
+
+
+def test_what_we_write_refuses_members_that_nobody_declared() -> None:
+    with pytest.raises(ValidationError):
+        LedgerRecord(at="x", worker="w", stage="poll", event="e", file_name="x")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("code", ["two words", "", "x" * 65, "a/b", "ä"])
+def test_codes_are_words_and_never_texts(code: str) -> None:
+    with pytest.raises(ValidationError):
+        LedgerRecord(at="x", worker="w", stage="poll", event="e", code=code)
+
+
+def test_a_validation_error_does_not_quote_what_it_refused() -> None:
+    with pytest.raises(ValidationError) as caught:
+        LedgerRecord(at="x", worker="w", stage="poll", event="Max Mustermann")
+    assert "Mustermann" not in str(caught.value)
+
+
+@pytest.mark.parametrize("reason", list(Reason), ids=lambda reason: reason.value)
+def test_every_reason_is_a_code_with_a_sentence(reason: Reason) -> None:
+    assert reason.value.isidentifier()
+    assert len(reason.value) <= 64
+    assert reason.meaning.endswith(".")
+
+
+def test_what_is_held_back_in_a_storm_is_from_the_service() -> None:
+    assert RETRIABLE_AFTER_STORM < FROM_THE_SERVICE
+
+
+def test_no_reason_that_costs_another_job_is_tried_again_after_a_storm() -> None:
+    assert not {Reason.PROVIDER_FAILED, Reason.JOB_FORGOTTEN} & RETRIABLE_AFTER_STORM
+
+
+def test_reasons_that_can_be_resumed_are_not_the_documents_fault() -> None:
+    assert {Reason.DEADLINE, Reason.ATTEMPTS_EXHAUSTED, Reason.SUBMIT_UNCERTAIN} <= RESUMABLE
+    assert not {Reason.NOT_A_PDF, Reason.PROVIDER_REFUSED, Reason.ENCRYPTED} & RESUMABLE
