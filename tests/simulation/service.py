@@ -222,7 +222,7 @@ class Service:
     def _job(self, job_id: str, operation: str) -> RemoteJob:
         job = self.jobs[job_id]
         self._trouble(operation, job.victim)
-        if self.faults.hits("service.forgets", job.victim):
+        if not job.forgotten and self.faults.hits("service.forgets", job.victim):
             job.forgotten = True
         gone = job.forgotten or job.deleted_by_us
         if gone or self.faults.hits("poll.not_found", job.victim):
