@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
@@ -23,12 +24,15 @@ Code = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 """A bounded machine-readable word: reason codes, provider statuses, stages."""
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
 def _clean_key(value: str) -> str:
     if len(value.encode()) > 1024:
         raise ValueError("an object key is at most 1,024 bytes of UTF-8")
     if value.startswith("/") or any(part in ("", ".", "..") for part in value.split("/")):
         raise ValueError("an object key must not have empty, '.' or '..' parts")
-    if any(ord(c) < 32 or ord(c) == 127 for c in value):
+    if _CONTROL.search(value):
         raise ValueError("an object key must not contain control characters")
     return value
 
@@ -38,9 +42,12 @@ BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61
 
 
 class Contract(BaseModel):
-    """Base of what we write: immutable, unknown members are errors."""
+    """Base of what we write: immutable, unknown members are errors. The text below a field is its
+    description in the exported schema."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 class Received(BaseModel):

@@ -7,28 +7,41 @@ may change without a re-extraction.
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from functools import cached_property
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from schemas.base import Code, Contract, Id
 from schemas.canonical import canonical_json
+from schemas.units import Bytes, Days, Seconds
 
 MIB = 1024 * 1024
+
+# The bound is inside, or it would stand beside the type in the exported schema, without effect.
+PositiveBytes = Annotated[Bytes, Field(gt=0)]
+PositiveDays = Annotated[Days, Field(gt=0)]
 
 
 class Limits(Contract):
     """Bounds on what is accepted and produced. Bytes, pages, pixels, counts."""
 
-    max_document_bytes: int = Field(200 * MIB, gt=0)
-    max_source_bytes: int = Field(1024 * MIB, gt=0)
+    max_document_bytes: Bytes = Field(200 * MIB, gt=0)
+    """Of a document as it is submitted."""
+    max_source_bytes: Bytes = Field(1024 * MIB, gt=0)
     """Of a source that only a page range is taken from."""
     max_pages: int = Field(2000, gt=0)
+    """Of a document."""
     max_documents_per_event: int = Field(500, gt=0)
+    """Documents of one bundle."""
     max_segments_per_document: int = Field(500, gt=0)
+    """Parts that one document is put together from."""
     max_images: int = Field(20_000, gt=0)
-    max_image_bytes: int = Field(64 * MIB, gt=0)
+    """Images of one document."""
+    max_image_bytes: Bytes = Field(64 * MIB, gt=0)
+    """Of one image as the service gives it."""
     max_image_pixels: int = Field(200_000_000, gt=0)
+    """Width times height of one image."""
     allowed_image_types: tuple[str, ...] = (
         "image/png",
         "image/jpeg",
@@ -36,6 +49,7 @@ class Limits(Contract):
         "image/tiff",
         "image/webp",
     )
+    """Media types of images that are kept; others fail their document."""
     accept_header_offset: bool = True
     """Accept a ``%PDF-`` that stands after junk within the first 1,024 bytes."""
 
@@ -44,20 +58,28 @@ class Sharding(Contract):
     """A document beyond either bound is cut into jobs of at most that size. None: never."""
 
     max_pages_per_job: int | None = Field(None, gt=0)
-    max_bytes_per_job: int | None = Field(None, gt=0)
+    """Pages of one job."""
+    max_bytes_per_job: PositiveBytes | None = None
+    """Bytes of one job."""
 
 
 class Polling(Contract):
     """When a running job is asked again. Seconds."""
 
     strategy: Literal["doubling", "learned"] = "doubling"
-    first_delay_s: float = Field(0.5, gt=0)
+    """How the delays grow."""
+    first_delay_s: Seconds = Field(0.5, gt=0)
+    """Seconds from the submit to the first poll."""
     multiplier: float = Field(2.0, ge=1)
-    ceiling_s: float = Field(8.0, gt=0)
-    floor_s: float = Field(0.1, gt=0)
-    deadline_s: float = Field(300.0, gt=0)
+    """What each delay is multiplied by for the next."""
+    ceiling_s: Seconds = Field(8.0, gt=0)
+    """No delay is longer, in seconds, unless the service asks for it."""
+    floor_s: Seconds = Field(0.1, gt=0)
+    """No delay is shorter, in seconds."""
+    deadline_s: Seconds = Field(300.0, gt=0)
     """From the moment the service accepted the job."""
     honour_hints: bool = True
+    """Never ask earlier than the service says."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Polling:
@@ -70,32 +92,43 @@ class Retries(Contract):
     """What a document may spend. A throttled call (429, 503 with Retry-After) spends nothing."""
 
     max_attempts_per_call: int = Field(5, gt=0)
-    backoff_first_s: float = Field(0.5, gt=0)
-    backoff_ceiling_s: float = Field(30.0, gt=0)
+    """Tries of one call that failed for a passing reason."""
+    backoff_first_s: Seconds = Field(0.5, gt=0)
+    """Seconds before the second try; doubled from then on, with jitter."""
+    backoff_ceiling_s: Seconds = Field(30.0, gt=0)
+    """No such wait is longer, in seconds."""
     max_resubmits: int = Field(1, ge=0)
     """Further jobs after one was forgotten, failed for its own reasons, or was left uncertain."""
     not_found_grace: int = Field(3, ge=0)
     """404 answers on a job that are put down to replication before the job counts as forgotten."""
-    submitting_lease_s: float = Field(60.0, gt=0)
+    submitting_lease_s: Seconds = Field(60.0, gt=0)
     """How long another worker's open submit is waited for where the service is not idempotent."""
     max_replays: int = Field(5, ge=0)
+    """How often one dead letter may be sent round again."""
 
 
 class Retention(Contract):
     """How long things are kept. Days; None: for ever."""
 
-    job_record_days: float | None = Field(90.0, gt=0)
-    output_days: float | None = Field(None, gt=0)
+    job_record_days: PositiveDays | None = 90.0
+    """Days that job records are kept."""
+    output_days: PositiveDays | None = None
+    """Days that manifests and images are kept."""
     legal_hold: bool = False
+    """Nothing of this policy is deleted, whatever its age."""
 
 
 class Policy(Contract):
     name: Id
+    """The policy's name; that of its table where not given."""
     provider: Id = "selfhosted"
     """Name of a configured provider."""
     soft_masks: Literal["composite", "separate", "ignore"] = "composite"
+    """What becomes of an image's transparency: drawn into it, an image of its own, or left out."""
     repeat_drawings: bool = False
+    """An image that is drawn more than once is extracted each time."""
     provider_options: dict[Code, str] = Field(default_factory=dict)
+    """Options of the service's own, passed on as they are."""
     forget_after_manifest: bool = True
     """Ask the service to delete the job once the manifest is durable, where it can."""
     limits: Limits = Limits()
@@ -106,7 +139,7 @@ class Policy(Contract):
     ordered_by_key: bool = False
     """Process events of one key one after the other."""
 
-    @property
+    @cached_property
     def version(self) -> str:
         """``<name>-<12 hex digits>`` over every field that changes the output."""
         material = {
