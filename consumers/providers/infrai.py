@@ -45,7 +45,7 @@ class InfraiProvider:
             upload = json_base64(document, fields=[*fields, ("idempotency_key", key)])
         else:
             upload = multipart(document, fields=fields)
-        return self._jobs.submit(upload, key=key)
+        return self._jobs.submit(upload, key=key, traceparent=options.traceparent)
 
     def find(self, key: str) -> str | None:
         return None

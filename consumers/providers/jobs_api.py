@@ -71,12 +71,15 @@ class JobsApi:
         self._routes = routes or Routes()
         self._codes = codes
 
-    def submit(self, upload: Upload, *, key: str) -> Submission:
+    def submit(self, upload: Upload, *, key: str, traceparent: str | None = None) -> Submission:
+        headers = {"Idempotency-Key": key}
+        if traceparent is not None:
+            headers["traceparent"] = traceparent
         answer = self.api.call(
             "POST",
             self._routes.submit,
             operation=SUBMIT,
-            headers={"Idempotency-Key": key},
+            headers=headers,
             body=upload,
             codes=self._codes,
         )

@@ -115,11 +115,13 @@ class FetchedImage:
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """What of the policy a service may need to know. All of it is part of the policy version."""
+    """What of the policy a service may need to know. All of it is part of the policy version, but
+    for ``traceparent`` (W3C Trace Context, from the event), which changes nothing."""
 
     soft_masks: str = "composite"
     repeat_drawings: bool = False
     extra: tuple[tuple[str, str], ...] = ()
+    traceparent: str | None = None
 
 
 class Provider(Protocol):

@@ -45,7 +45,9 @@ class SelfHostedProvider:
             ("repeat_drawings", "true" if options.repeat_drawings else "false"),
             *options.extra,
         ]
-        return self._jobs.submit(multipart(document, fields=fields), key=key)
+        return self._jobs.submit(
+            multipart(document, fields=fields), key=key, traceparent=options.traceparent
+        )
 
     def find(self, key: str) -> str | None:
         return None

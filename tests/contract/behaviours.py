@@ -551,8 +551,9 @@ def a_cut_compressed_answer_costs_an_attempt(subject: Subject) -> None:  # 10
 
     poll = "list" if isinstance(subject, AwsLambda) else "poll"
     subject.service.misbehave(poll, said_in(compressed))
-    with pytest.raises(CallFailed):
+    with pytest.raises(CallFailed) as caught:
         subject.provider.poll(job_id)
+    assert caught.value.code == subject.compressed_answer_code
 
 
 @behaviour

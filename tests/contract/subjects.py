@@ -61,6 +61,7 @@ class Subject:
     image_operation: ClassVar[str] = "image"
     ruled_out: ClassVar[Mapping[str, str]] = {}
     finds_by_key: ClassVar[bool] = False
+    compressed_answer_code: ClassVar[str] = "content_encoding"
     book: JobBook
 
     def __init__(self, folder: Path) -> None:
@@ -344,6 +345,7 @@ class Google(Subject):
 
 class _Aws(Subject):
     service: FakeAws
+    compressed_answer_code = "answer_unreadable"
 
     def new_service(self) -> FakeService:
         service = FakeAws()
@@ -374,6 +376,7 @@ class _Aws(Subject):
 
 class AwsLambda(_Aws):
     name = "aws-lambda"
+    compressed_answer_code = "http_500"  # what botocore makes of an unreadable listing
     finds_by_key = True
     kind = Kind.AWS_LAMBDA
     ruled_out: ClassVar = {
