@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import random
+import sys
+from pathlib import Path
 
 import pikepdf
 from PIL import Image, ImageDraw
@@ -80,3 +82,25 @@ def _saved(pdf: pikepdf.Pdf) -> bytes:
     out = io.BytesIO()
     pdf.save(out, deterministic_id=True)
     return out.getvalue()
+
+
+def main() -> int:
+    """``python -m deploy.demo.documents FOLDER``: writes one.pdf, many.pdf, long.pdf."""
+    if len(sys.argv) != 2:
+        print("usage: python -m deploy.demo.documents FOLDER", file=sys.stderr)
+        return 2
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {
+        "one.pdf": scan(1),
+        "many.pdf": scan(2, pages=2, images_per_page=6),
+        "long.pdf": scan(3, pages=9),
+    }
+    for name, content in made.items():
+        (folder / name).write_bytes(content)
+    print(f"wrote {', '.join(made)} to {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
