@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumers import pools
+from consumers import pools, tracing
 from consumers.extraction.bundle import process_event
 from consumers.extraction.journal import Journal
 from consumers.extraction.origin import Origin
@@ -263,6 +263,9 @@ def _services(
         on_kill=lambda reason: metrics.sandbox_kills.labels(reason).inc(),
     )
     stack.callback(sandbox.close)
+    spans = tracing.start()
+    if spans is not None:
+        stack.callback(spans.close)
     output = settings.store.output_bucket
     metrics.know_topics(settings.topics.results, settings.topics.dead_letters)
     services = Services(
@@ -274,6 +277,7 @@ def _services(
             worker_id=worker_id,
             topic=settings.topics.ledger,
             send=publisher.send,
+            also=spans.take if spans is not None else None,
         ),
         worker_id=worker_id,
         policies=settings.policies,

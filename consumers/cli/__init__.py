@@ -7,7 +7,19 @@ import sys
 import typer
 from click.exceptions import ClickException
 
-from consumers.cli import config, doctor, local, replay, run, submit, sweep, topics, trace, verify
+from consumers.cli import (
+    config,
+    doctor,
+    local,
+    metrics,
+    replay,
+    run,
+    submit,
+    sweep,
+    topics,
+    trace,
+    verify,
+)
 from consumers.cli.common import Problem
 
 app = typer.Typer(
@@ -22,6 +34,7 @@ app.command("run")(run.run)
 app.command("local")(local.local)
 app.command("submit")(submit.submit)
 app.command("doctor")(doctor.doctor)
+app.command("metrics")(metrics.metrics)
 app.command("replay")(replay.replay)
 app.command("sweep")(sweep.sweep)
 app.command("trace")(trace.trace)

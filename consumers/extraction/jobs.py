@@ -140,6 +140,7 @@ def _submit(job: Job) -> Task:
         soft_masks=job.policy.soft_masks,
         repeat_drawings=job.policy.repeat_drawings,
         extra=tuple(sorted(job.policy.provider_options.items())),
+        traceparent=job.scope.traceparent,
     )
     uncertain = 0
     try:

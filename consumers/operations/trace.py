@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from consumers.extraction.timestamps import parse_rfc3339
+from consumers.milestones import Part, parts
 from consumers.operations import ledger
 from consumers.operations.layout import JOBS, StoredDocument, documents, image_name_of
 from consumers.operations.ledger import Line
@@ -295,34 +296,14 @@ def _about(extraction_id: str, document_id: str) -> Callable[[Line], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A part of a run: seconds since 1970."""
-
-    name: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """One delivery of the event: the first, a redelivery or a replay."""
 
     place: str
-    spans: tuple[Span, ...]
+    spans: tuple[Part, ...]
     outcome: str | None
     seconds: float | None
     causes: Mapping[str, float]
-
-
-_MILESTONES = (
-    ("accepted", "queue"),
-    ("validated", "fetch and validate"),
-    ("submitted", "submit"),
-    ("finished", "service"),
-    ("manifest_written", "store"),
-    ("result_published", "publish"),
-    ("ended", "end"),
-)
 
 
 def runs(lines: list[Line]) -> list[Run]:
@@ -336,20 +317,9 @@ def runs(lines: list[Line]) -> list[Run]:
 
 def _run(place: str, lines: list[Line]) -> Run:
     ended: Mapping[str, Any] = next((x for x in lines if x.get("event") == "ended"), {})
-    times = [(str(x.get("event")), parse_rfc3339(str(x.get("at")))) for x in lines]
-    first = min((at for _, at in times if at is not None), default=0.0)
-    accepted = next((x for x in lines if x.get("event") == "accepted"), None)
-    clock = first - float((accepted or {}).get("wait_s") or 0.0)
-    spans = []
-    for event, name in _MILESTONES:
-        # The last of its kind: shards and further jobs have several.
-        at = max((t for e, t in times if e == event and t is not None), default=None)
-        if at is not None and at >= clock:
-            spans.append(Span(name, clock, at))
-            clock = at
     return Run(
         place,
-        tuple(spans),
+        tuple(parts(lines)),
         ended.get("code"),
         ended.get("seconds"),
         dict(ended.get("causes") or {}),

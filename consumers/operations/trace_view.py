@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
-from consumers.operations.trace import Run, Span, Trace, runs
+from consumers.milestones import Part
+from consumers.operations.trace import Run, Trace, runs
 from schemas.job_record import JobRecord
 from schemas.manifest import Manifest
 
@@ -194,7 +195,7 @@ def _timeline(run: Run) -> RenderableType:
     return table
 
 
-def _s(span: Span) -> str:
+def _s(span: Part) -> str:
     return f"{span.end - span.start:.3f}".rjust(9)
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.bench.trace --documents 100000
 
-Writes image, manifest, job record and eight ledger lines per document, then asks for images of
-bundles all over the store. Last line: JSON with seconds of the whole process and of the answer.
+Writes a manifest and eight ledger lines per document (with ``--whole`` image and job record, too;
+of the documents that are asked for, always), then asks for images of bundles all over the store.
+Last line: JSON with seconds of the whole process and of the answer.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=10)
     parser.add_argument("--partitions", type=int, default=12)
+    parser.add_argument("--whole", action="store_true", help="every document with all its objects")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running_kafka() as kafka, running_s3() as s3:
         pipeline = Pipeline(
@@ -57,8 +59,10 @@ def main() -> None:
         pipeline.topics = pipeline.topics.model_copy(update={"ledger": ledger})
         create_topic(kafka.bootstrap, ledger, given.partitions)
         with _Existing(pipeline):
-            _fill(pipeline, given.documents)
-            print(json.dumps(_ask(pipeline, given.documents, given.questions)))
+            asked = {_asked(n, given.documents) for n in range(given.questions)}
+            _fill(pipeline, given.documents, set(range(given.documents)) if given.whole else asked)
+            answer = _ask(pipeline, given.documents, given.questions)
+            print(json.dumps(answer | {"whole": given.whole}))
 
 
 class _Existing:
@@ -88,12 +92,20 @@ def _document(pipeline: Pipeline, number: int, at: float) -> ADocument:
     return ADocument(into, bundle_id=_bundle(number), document_id=name, pages=1)
 
 
-def _fill(pipeline: Pipeline, count: int) -> None:
+def _asked(question: int, count: int) -> int:
+    return (question * 7919 * PER_BUNDLE + 3) % count
+
+
+def _fill(pipeline: Pipeline, count: int, whole: set[int]) -> None:
     start = time.time() - SPREAD_S
     producer = Producer({"bootstrap.servers": pipeline.bootstrap, "linger.ms": 50})
 
     def write(number: int) -> None:
-        _document(pipeline, number, start + SPREAD_S * number / count).write_all()
+        document = _document(pipeline, number, start + SPREAD_S * number / count)
+        if number in whole:
+            document.write_all()
+        else:
+            document.stored.put(document.manifest_key, b"{}")
 
     with ThreadPoolExecutor(8) as threads:
         for number, _ in enumerate(threads.map(write, range(count)), start=1):
@@ -129,7 +141,7 @@ def _fill(pipeline: Pipeline, count: int) -> None:
 def _ask(pipeline: Pipeline, count: int, questions: int) -> dict[str, object]:
     whole, answers, complete = [], [], 0
     for question in range(questions):
-        number = (question * 7919 * PER_BUNDLE + 3) % count
+        number = _asked(question, count)
         asked = time.monotonic()
         ran = bundles(
             pipeline,
