@@ -19,6 +19,7 @@ import botocore.session
 from botocore.config import Config
 
 from consumers.providers import retry_after
+from consumers.providers.aws_transport import BoundedSender
 from consumers.providers.errors import (
     CallFailed,
     DocumentRefused,
@@ -27,6 +28,7 @@ from consumers.providers.errors import (
     OutOfCredit,
     ProviderError,
     ServiceUnavailable,
+    SubmitUnknown,
     Throttled,
     Truncated,
 )
@@ -42,7 +44,7 @@ from consumers.providers.failures import (
 from consumers.providers.files import ReceivedFile, receive
 from consumers.providers.protocol import Document
 from consumers.providers.settings import AwsSettings, ProviderSettings
-from consumers.providers.transport import unusable
+from consumers.providers.transport import Limits, unusable
 
 # botocore logs whole requests, signatures included.
 logging.getLogger("botocore").setLevel(logging.ERROR)
@@ -127,7 +129,7 @@ class Clients:
         return self._client("textract", self.settings.aws.textract_url)
 
     def _client(self, service: str, url: str | None) -> Any:
-        return _session().create_client(
+        client = _session().create_client(
             service,
             region_name=self.settings.aws.region,
             endpoint_url=url,
@@ -141,6 +143,20 @@ class Clients:
                 response_checksum_validation="when_required",
                 s3={"addressing_style": "path" if url else "auto"},
             ),
+        )
+        sender = BoundedSender(
+            self.limits, connections=self.settings.connections, ca_file=self.settings.ca_file
+        )
+        client.meta.events.register(f"before-send.{service}", sender)
+        return client
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            connect_seconds=self.settings.connect_timeout_seconds,
+            read_seconds=self.settings.read_timeout_seconds,
+            total_seconds=self.settings.total_timeout_seconds,
+            max_json_bytes=self.settings.max_json_bytes,
         )
 
 
@@ -162,6 +178,8 @@ def call(operation: str, function: Callable[..., Any], **arguments: Any) -> dict
         answer = function(**arguments)
     except boto.ClientError as error:
         problem = _refused(error, operation)
+    except ProviderError as error:
+        problem = _during(error, operation)
     except (boto.BotoCoreError, OSError) as error:
         problem = _not_answered(error, operation)
     except Exception:
@@ -327,6 +345,13 @@ class JobFolder:
                 yield piece
         finally:
             body.close()
+
+
+def _during(error: ProviderError, operation: str) -> ProviderError:
+    """What `BoundedSender` found, now that the operation is known."""
+    if operation == SUBMIT and isinstance(error, CallFailed):
+        return SubmitUnknown(error.code, operation=operation)
+    return type(error)(error.code, operation=operation)
 
 
 def _refused(error: boto.ClientError, operation: str) -> ProviderError:

@@ -46,7 +46,6 @@ NO_MISLEADING_CODE = "no code of its contract looks like a throttle and is none"
 FREE = "nothing is billed"
 ALWAYS_A_JOB = "a submit always makes a job"
 NO_ENVELOPE = "its answers have no envelope"
-PER_READ = "AWS's own client reads these answers; its limits are per read"
 NO_NAMES = "images have no names in its answers"
 LATE_CHECK = "the document is looked at only after it was accepted"
 NO_BATCH = "a job has one document and one outcome"
@@ -61,7 +60,6 @@ class Subject:
     image_operation: ClassVar[str] = "image"
     ruled_out: ClassVar[Mapping[str, str]] = {}
     finds_by_key: ClassVar[bool] = False
-    compressed_answer_code: ClassVar[str] = "content_encoding"
     book: JobBook
 
     def __init__(self, folder: Path) -> None:
@@ -345,7 +343,6 @@ class Google(Subject):
 
 class _Aws(Subject):
     service: FakeAws
-    compressed_answer_code = "answer_unreadable"
 
     def new_service(self) -> FakeService:
         service = FakeAws()
@@ -376,7 +373,6 @@ class _Aws(Subject):
 
 class AwsLambda(_Aws):
     name = "aws-lambda"
-    compressed_answer_code = "http_500"  # what botocore makes of an unreadable listing
     finds_by_key = True
     kind = Kind.AWS_LAMBDA
     ruled_out: ClassVar = {
@@ -391,7 +387,6 @@ class AwsLambda(_Aws):
         "a_refused_document_is_the_documents_fault": LATE_CHECK,
         "a_throttle_code_that_is_none_is_told_apart": NO_MISLEADING_CODE,
         "an_answer_about_another_job_is_refused": NO_ID_TOLD,
-        "a_dripping_answer_ends": PER_READ,
     }
     attempt_code = "crashed"
 
@@ -441,8 +436,6 @@ class Textract(_Aws):
         "an_id_at_another_host_is_refused": NO_LOCATION,
         "a_throttle_code_that_is_none_is_told_apart": NO_MISLEADING_CODE,
         "an_answer_about_another_job_is_refused": NO_ID_TOLD,
-        "an_answer_over_the_limit_is_not_read": PER_READ,
-        "a_dripping_answer_ends": PER_READ,
         "hostile_names_reach_no_path": NO_NAMES,
     }
     attempt_code = "INTERNAL_ERROR"
