@@ -1,171 +1,51 @@
 """The settings of a worker: command line over environment over file over defaults.
 
 Environment names are ``BUNDLES_`` and the path of the setting with ``__`` between its parts, e.g.
-``BUNDLES_KAFKA__BOOTSTRAP_SERVERS``. The file is TOML (``--config`` or ``BUNDLES_CONFIG``), one
-table per section. Unknown names are errors that name the nearest match; a wrong value stops the
-start with a sentence that names the setting and the fix. `bundles config show` prints what holds,
-secrets redacted.
+``BUNDLES_KAFKA__BOOTSTRAP_SERVERS``; an empty variable counts as not set. The file is TOML
+(``--config`` or ``BUNDLES_CONFIG``), one table per section. Unknown names are errors that name the
+nearest match; a wrong value stops the start with a sentence that names the setting and the fix.
+`bundles config show` prints what holds, secrets redacted.
 """
 
 from __future__ import annotations
 
-import difflib
+import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 
-from consumers.providers.settings import Kind, ProviderSettings
-from consumers.units import Duration, Size
-from schemas.policy import Policy
-from schemas.topics import TopicSettings
+from consumers import setting_names
+from consumers.providers.settings import Kind
+from consumers.setting_names import PREFIX
+from consumers.settings_model import (
+    KafkaSettings,
+    Settings,
+    StoreCredentials,
+    StoreSettings,
+)
 
-PREFIX = "BUNDLES_"
-MIB = 1024 * 1024
-GIB = 1024 * MIB
+__all__ = [
+    "PREFIX",
+    "KafkaSettings",
+    "Settings",
+    "SettingsError",
+    "StoreCredentials",
+    "StoreSettings",
+    "known_names",
+    "load",
+    "read_secret",
+]
+
+CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 
 
 class SettingsError(Exception):
     """A setting is wrong. The text names it, says what is wrong and what to do."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class KafkaSettings(Section):
-    """Where events come from and results go to."""
-
-    bootstrap_servers: str = Field("localhost:9092", min_length=1)
-    group_id: str = Field("bundle-extractor", min_length=1)
-    group_protocol: Literal["classic", "consumer"] = "classic"
-    """``consumer``: KIP-848, brokers 4.0 and later."""
-    start_from: Literal["earliest", "latest"] = "earliest"
-    """Where a group without committed offsets starts."""
-    security_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
-    sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"] | None = None
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    sasl_password_file: Path | None = None
-    ssl_ca_file: Path | None = None
-    ssl_certificate_file: Path | None = None
-    ssl_key_file: Path | None = None
-    ssl_key_password: SecretStr | None = None
-    client: dict[str, str] = Field(default_factory=dict)
-    """Further librdkafka properties, for consumer and producer alike."""
-    max_poll_interval: Duration = Field(60.0, gt=0)
-    """Only detects a hang: a job may take as long as it takes."""
-    commit_interval: Duration = Field(2.0, gt=0)
-    in_flight_high: int = Field(2000, gt=0)
-    """Events in flight at which intake pauses."""
-    in_flight_low: int = Field(1400, ge=0)
-    window: int = Field(10_000, gt=0)
-    """How far a partition may run ahead of its committed offset, in offsets."""
-
-
-class StoreCredentials(Section):
-    """One S3 endpoint with one identity."""
-
-    endpoint: str = "http://localhost:9000"
-    region: str = "us-east-1"
-    access_key: SecretStr | None = None
-    access_key_file: Path | None = None
-    secret_key: SecretStr | None = None
-    secret_key_file: Path | None = None
-    addressing: Literal["path", "virtual"] = "path"
-    ca_file: Path | None = None
-    connect_timeout: Duration = Field(5.0, gt=0)
-    read_timeout: Duration = Field(30.0, gt=0)
-
-
-class StoreSettings(StoreCredentials):
-    """Where manifests, images and job records go, and (unless ``input`` is given) sources are."""
-
-    output_bucket: str = "bundles-output"
-    input_bucket: str = "bundles-input"
-    readable_buckets: tuple[str, ...] = ()
-    """Further buckets that events may name sources in."""
-    input: StoreCredentials | None = None
-    """Another endpoint or identity to read sources with (read-only is enough)."""
-    server_side_encryption: Literal["AES256", "aws:kms"] | None = None
-    kms_key_id: str | None = None
-    probe: bool = True
-    """At start, refuse a store that ignores conditional writes."""
-
-
-class SandboxSettings(Section):
-    """Limits of the processes that parse documents and images."""
-
-    processes: int = Field(2, gt=0, le=64)
-    memory: Size = Field(1024 * MIB, gt=0)
-    cpu_time: Duration = Field(5.0, gt=0)
-    wall_time: Duration = Field(60.0, gt=0)
-    """More than ``cpu_time``, so that a busy machine alone fails no document."""
-
-
-class TempSettings(Section):
-    """Local files: private, owned, within a quota."""
-
-    dir: Path | None = None
-    """None: a directory of ours below the system's one."""
-    quota: Size = Field(4 * GIB, gt=0)
-    min_free: Size = Field(512 * MIB, ge=0)
-    lifetime: Duration = Field(6 * 3600.0, gt=0)
-    """After which a forgotten file may be removed even while its worker lives."""
-
-
-class WorkerSettings(Section):
-    """How much is done at the same time."""
-
-    documents: int = Field(64, gt=0)
-    """Documents that hold local files at the same time."""
-    jobs_per_provider: int = Field(200, gt=0)
-    """Jobs at one service at the same time, where ``jobs`` does not say otherwise."""
-    jobs: dict[str, int] = Field(default_factory=dict)
-    """Per provider name."""
-    store_threads: int = Field(16, gt=0)
-    provider_threads: int = Field(16, gt=0)
-    download_threads: int = Field(8, gt=0)
-    grace: Duration = Field(25.0, gt=0)
-    """From SIGTERM to the end of the process."""
-    loop_stuck_after: Duration = Field(15.0, gt=0)
-    partition_stuck_after: Duration = Field(60.0, gt=0)
-    storm_threshold: int = Field(10, gt=1)
-    """Bundles refused in a row, with no success between, before dead letters are held back."""
-
-
-class HttpSettings(Section):
-    """Where metrics, health and status are served."""
-
-    host: str = "127.0.0.1"
-    port: int = Field(9108, ge=0, le=65535)
-
-
-class LogSettings(Section):
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["auto", "json", "human"] = "auto"
-    """``auto``: human on a terminal, JSON elsewhere."""
-
-
-class Settings(Section):
-    kafka: KafkaSettings = KafkaSettings()
-    topics: TopicSettings = TopicSettings()
-    store: StoreSettings = StoreSettings()
-    sandbox: SandboxSettings = SandboxSettings()
-    temp: TempSettings = TempSettings()
-    worker: WorkerSettings = WorkerSettings()
-    http: HttpSettings = HttpSettings()
-    log: LogSettings = LogSettings()
-    providers: dict[str, ProviderSettings] = Field(
-        default_factory=lambda: {"selfhosted": ProviderSettings(kind=Kind.SELFHOSTED)}
-    )
-    policies: dict[str, Policy] = Field(default_factory=dict)
-    """By name; ``default`` is always there."""
-    secrets_dir: Path | None = None
-    """A directory with one file per password secret that events may refer to by name."""
 
 
 def load(
@@ -182,43 +62,124 @@ def load(
     :raises SettingsError: see the class.
     """
     environment = os.environ if environment is None else environment
-    if config is None and (named := environment.get(f"{PREFIX}CONFIG")):
+    if config is None and (named := environment.get(CONFIG_VARIABLE)):
         config = Path(named)
-    values = _from_file(config) if config else {}
+    values = _Values(_from_file(config) if config else {}, config)
     for name, text in sorted(environment.items()):
-        if name.startswith(PREFIX) and name != f"{PREFIX}CONFIG":
-            path = name.removeprefix(PREFIX).lower().split("__")
-            _put(values, path, text, f"environment variable {name}")
+        if name.startswith(PREFIX) and name != CONFIG_VARIABLE and text:
+            values.put(values.path_of_variable(name), text, name)
     for dotted, value in (overrides or {}).items():
         if value is not None:
-            _put(values, dotted.split("."), value, f"option {dotted}")
-    policies = values.setdefault("policies", {})
-    policies.setdefault("default", {})
-    for name, policy in policies.items():
-        if isinstance(policy, dict):
-            policy.setdefault("name", name)
-    for name, provider in values.get("providers", {}).items():
-        if isinstance(provider, dict) and name in set(Kind):
-            provider.setdefault("kind", name)
+            values.put(tuple(dotted.split(".")), value, dotted)
+    _fill_in_names(values.tree)
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(values.tree)
     except ValidationError as error:
-        raise SettingsError(_explain(error)) from None
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise SettingsError("\n".join(values.explain(found))) from None
 
 
 def read_secret(value: SecretStr | None, file: Path | None, name: str) -> str | None:
     """A secret given directly or by file; its name goes into the error, never its value.
 
-    :raises SettingsError: the file cannot be read.
+    :raises SettingsError: the file cannot be read, or is empty.
     """
     if value is not None:
         return value.get_secret_value()
     if file is None:
         return None
     try:
-        return file.read_text().strip()
+        secret = file.read_text().strip()
     except OSError as error:
         raise SettingsError(f"{name}_file: cannot read the file ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{name}_file: the file is not text") from None
+    if not secret:
+        raise SettingsError(f"{name}_file: the file is empty")
+    return secret
+
+
+def known_names() -> list[str]:
+    """Every setting by its dotted path; ``*`` stands for a name of the operator's choice."""
+    return [setting.name for setting in setting_names.settings_of(Settings)]
+
+
+class _Values:
+    """What was given so far, and by what name, for errors that speak the operator's language."""
+
+    def __init__(self, tree: dict[str, Any], file: Path | None) -> None:
+        self.tree = tree
+        self._file = file
+        self._given_as: dict[tuple[str, ...], str] = {}
+
+    def path_of_variable(self, name: str) -> tuple[str, ...]:
+        path = name.removeprefix(PREFIX).lower().split("__")
+        # No shell takes a hyphen in a variable's name.
+        if path[0] == "providers" and len(path) > 1 and path[1] not in self._section("providers"):
+            path[1] = path[1].replace("_", "-")
+        return tuple(path)
+
+    def _section(self, name: str) -> dict[str, Any]:
+        found = self.tree.get(name)
+        return found if isinstance(found, dict) else {}
+
+    def put(self, path: tuple[str, ...], value: Any, given_as: str) -> None:
+        """:raises SettingsError: it stands below a value, or is a list or table that cannot be
+        read."""
+        inner = self.tree
+        for part in path[:-1]:
+            below = inner.setdefault(part, {})
+            if not isinstance(below, dict):
+                raise SettingsError(f"{given_as}: {part} is a value, not a section")
+            inner = below
+        inner[path[-1]] = _parsed(path, value, given_as)
+        self._given_as[path] = given_as
+
+    def explain(self, problems: Iterable[ErrorDetails]) -> Iterator[str]:
+        """One sentence for each."""
+        for problem in problems:
+            path = tuple(str(part) for part in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                below = [given for given in self._given_as if given[: len(path)] == path]
+                yield from map(self._unknown, below or [path])
+            else:
+                message = problem["msg"].removeprefix("Value error, ")
+                yield f"{self._name(path)}: {message[:1].lower()}{message[1:]}"
+
+    def _unknown(self, path: tuple[str, ...]) -> str:
+        meant = setting_names.nearest(Settings, path)
+        hint = f"; did you mean {self._like(path, meant)}?" if meant else ""
+        return f"{self._name(path)}: no such setting{hint}"
+
+    def _name(self, path: tuple[str, ...]) -> str:
+        """As the operator wrote it; where he wrote nothing, both ways of doing so."""
+        for length in range(len(path), 0, -1):
+            if (given := self._given_as.get(path[:length])) is not None:
+                rest = path[length:]
+                return f"{given} ({'.'.join(rest)})" if rest else given
+        dotted = ".".join(path)
+        if self._file is not None and _is_in(self.tree, path):
+            return f"{dotted} ({self._file})"
+        return f"{dotted} (in the environment: {setting_names.variable(path)})"
+
+    def _like(self, path: tuple[str, ...], meant: tuple[str, ...]) -> str:
+        given = self._given_as.get(path, "")
+        return setting_names.variable(meant) if given.startswith(PREFIX) else ".".join(meant)
+
+
+def _fill_in_names(tree: dict[str, Any]) -> None:
+    """A policy is named as its table; a provider whose name is a kind is of that kind."""
+    policies = tree.setdefault("policies", {})
+    if isinstance(policies, dict):
+        policies.setdefault("default", {})
+        for name, policy in policies.items():
+            if isinstance(policy, dict):
+                policy.setdefault("name", name)
+    providers = tree.get("providers", {})
+    if isinstance(providers, dict):
+        for name, provider in providers.items():
+            if isinstance(provider, dict) and name in set(Kind):
+                provider.setdefault("kind", name)
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -226,54 +187,30 @@ def _from_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise SettingsError(f"config file {path}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"config file {path}: not TOML: {error}") from None
 
 
-def _put(values: dict[str, Any], path: list[str], value: Any, what: str) -> None:
-    for part in path[:-1]:
-        inner = values.setdefault(part, {})
-        if not isinstance(inner, dict):
-            raise SettingsError(f"{what}: {part} is a value, not a section")
-        values = inner
-    values[path[-1]] = _split_list(path[-1], value)
+def _parsed(path: tuple[str, ...], value: Any, given_as: str) -> Any:
+    """Text for a list (with commas, or JSON) or a table (JSON) as what it stands for."""
+    setting = setting_names.find(Settings, path)
+    if not isinstance(value, str) or setting is None or not (setting.is_list or setting.is_table):
+        return value
+    text = value.strip()
+    if setting.is_list and not text.startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        example = '["a", "b"]' if setting.is_list else '{"name": "value"}'
+        raise SettingsError(
+            f"{given_as}: not JSON (at character {error.pos + 1}); write it like {example}"
+        ) from None
 
 
-LISTS = frozenset({"readable_buckets", "allowed_download_hosts", "allowed_image_types"})
-
-
-def _split_list(name: str, value: Any) -> Any:
-    """Lists in the environment are written with commas."""
-    if name in LISTS and isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
-
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False, include_context=False, include_input=False):
-        path = [str(part) for part in problem["loc"]]
-        name = ".".join(path)
-        if problem["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(name, known_names(), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            lines.append(f"{name}: no such setting{hint}")
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            lines.append(f"{name}: {message[:1].lower()}{message[1:]}")
-    variable = lines[0].split(":")[0].upper().replace(".", "__")
-    return "\n".join(lines) + f"\n(in the environment: {PREFIX}{variable})"
-
-
-def known_names() -> list[str]:
-    """Every setting by its dotted path; of providers and policies the paths below a name ``*``."""
-    return list(_names(Settings, ""))
-
-
-def _names(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _names(inner, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"
+def _is_in(tree: Any, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(tree, dict) or part not in tree:
+            return False
+        tree = tree[part]
+    return True

@@ -27,6 +27,9 @@ def open_store(
         used, where = settings.input, "store.input"
     access_key = read_secret(used.access_key, used.access_key_file, f"{where}.access_key")
     secret_key = read_secret(used.secret_key, used.secret_key_file, f"{where}.secret_key")
+    session_token = read_secret(
+        used.session_token, used.session_token_file, f"{where}.session_token"
+    )
     if not access_key or not secret_key:
         raise SettingsError(
             f"{where}.access_key and {where}.secret_key must be set "
@@ -42,6 +45,7 @@ def open_store(
             endpoint_url=used.endpoint,
             access_key=access_key,
             secret_key=secret_key,
+            session_token=session_token,
             region=used.region,
             addressing=used.addressing,
             ca_file=used.ca_file,

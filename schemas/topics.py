@@ -57,9 +57,13 @@ class TopicSettings(Contract):
     """Names of the four topics."""
 
     events: str = Field("bundles.events.v1", min_length=1)
+    """Bundle events: read by the workers, written to by upstream systems and by replays."""
     results: str = Field("bundles.results.v1", min_length=1)
+    """Results of documents and bundles."""
     dead_letters: str = Field("bundles.dead-letters.v1", min_length=1)
+    """What could not be extracted, with the reason."""
     ledger: str = Field("bundles.ledger.v1", min_length=1)
+    """Every transition and attempt."""
 
 
 TOPIC_CONFIG: dict[str, dict[str, str]] = {

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from consumers.settings import PREFIX, Settings, SettingsError, load
-from consumers.units import parse_duration
+from schemas.units import parse_duration
 
 ConfigOption = Annotated[
     Path | None,

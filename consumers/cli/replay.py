@@ -12,8 +12,8 @@ import typer
 
 from consumers.cli.common import ConfigOption, Problem, SetOption, kafka, settings
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
-from consumers.units import parse_duration
 from schemas.reasons import Reason
+from schemas.units import parse_duration
 
 if TYPE_CHECKING:
     from consumers.operations.replay import Outcome, Replayed

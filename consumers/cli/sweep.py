@@ -13,8 +13,8 @@ import typer
 
 from consumers.cli.common import ConfigOption, Problem, SetOption, duration, settings
 from consumers.settings import Settings
-from consumers.units import format_duration
 from schemas.topics import TOPIC_CONFIG
+from schemas.units import format_duration
 
 if TYPE_CHECKING:
     from consumers.operations.sweep import Deletion, Sweep, SweepOptions, SweepReport
