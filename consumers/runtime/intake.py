@@ -87,6 +87,8 @@ class Pauses:
                 self._paused[partition] = wanted
                 if now is None:
                     pause.append(partition)
+                else:
+                    self._observer.paused(partition, wanted)
         self._carry_out(consumer, pause, resume)
 
     def assigned(self, consumer: Consumer, partitions: Sequence[Partition]) -> None:

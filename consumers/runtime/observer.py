@@ -41,7 +41,7 @@ class Observer(Protocol):
         """The group took what we did not own. Harmless."""
 
     def paused(self, partition: Partition, reason: PauseReason) -> None:
-        """The partition delivers nothing until `resumed`. Called when the decision changes."""
+        """The partition delivers nothing until `resumed`. Called again when the reason changes."""
 
     def resumed(self, partition: Partition) -> None: ...
 

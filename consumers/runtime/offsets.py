@@ -147,7 +147,8 @@ class _PartitionLedger:
         return True
 
     def complete(self, ticket: Ticket) -> bool:
-        if ticket.epoch != self.epoch or self.pending.get(ticket.offset) != ticket.generation:
+        # A generation is never used twice, so this covers earlier epochs as well.
+        if self.pending.get(ticket.offset) != ticket.generation:
             return False
         del self.pending[ticket.offset]
         self.done.add(ticket.offset)
@@ -255,7 +256,7 @@ class OffsetLedger:
     def acknowledged(self, partition: Partition, offset: int) -> None:
         """The broker holds ``offset`` now."""
         ledger = self._partitions.get(partition)
-        if ledger is not None and ledger.start <= offset <= ledger.position:
+        if ledger is not None:
             ledger.committed = max(offset, ledger.committed or 0)
 
     def refused(self, partition: Partition) -> None:

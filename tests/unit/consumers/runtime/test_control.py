@@ -372,11 +372,13 @@ def test_records_of_partitions_not_owned_are_skipped(rig: Rig) -> None:
 def test_an_offset_redelivered_while_its_task_runs_passes_when_the_new_task_has_ended() -> None:
     rig = Rig()
     started: list[Gate] = []
+    went_on: list[Gate] = []
 
     def work(delivery: Delivery) -> Task:
         gate = Gate()
         started.append(gate)
         yield Perform("io", gate)
+        went_on.append(gate)
 
     rig._work = work
 
@@ -395,6 +397,7 @@ def test_an_offset_redelivered_while_its_task_runs_passes_when_the_new_task_has_
     assert rig.run(script()) is Exit.OK
     assert rig.consumer.store[0] == (1, "")
     assert rig.seen.counts["redelivered_in_flight"] == 1
+    assert went_on == [started[1]]  # the old task did nothing more once its call had returned
     assert (rig.seen.counts["settled"], rig.seen.counts["stale"]) == (1, 1)
 
 
@@ -456,6 +459,13 @@ def test_a_full_window_pauses_its_partition_alone() -> None:
         yield from records(0, 1, partition=1)
         yield from rig.settled(6)
         assert rig.consumer.is_paused == {0}
+        rig.allowed = False
+        yield from rig.until(lambda: rig.consumer.is_paused == {0, 1})
+        assert set(rig.seen.paused_now.values()) == {"application"}
+        assert rig.consumer.called("pause") == [[0], [1]]  # each once: it is not free
+        rig.allowed = True
+        yield from rig.until(lambda: rig.consumer.is_paused == {0})
+        assert rig.seen.paused_now == {Partition(TOPIC, 0): "window"}
         rig.gates[0].open()
         yield from rig.until(lambda: not rig.consumer.is_paused)
 

@@ -86,22 +86,27 @@ def test_a_new_owner_skips_what_was_done_ahead(ledger: OffsetLedger) -> None:
     assert due(successor) == [4]
 
 
-def test_what_was_restored_survives_a_second_move_before_it_was_delivered() -> None:
+@pytest.mark.parametrize("done_ahead", [{1}, {2, 3}, {1, 4}])
+def test_what_was_restored_survives_a_second_move_before_it_was_delivered(
+    done_ahead: set[int],
+) -> None:
     first = OffsetLedger()
     first.assigned(P, 0)
-    deliver(first, 0)
-    first.done(deliver(first, 1))
+    tickets = {offset: deliver(first, offset) for offset in range(5)}
+    for offset in done_ahead:
+        first.done(tickets[offset])
     handed = first.revoked(P)
     assert handed is not None
 
     second = OffsetLedger()
-    second.assigned(P, 0, metadata=handed.metadata)
-    deliver(second, 0)
+    second.assigned(P, handed.offset, metadata=handed.metadata)
+    second.done(deliver(second, 0))
     again = second.revoked(P)
-    kept = again.metadata if again is not None else handed.metadata
+    assert again is not None
+    assert again.offset == 1
 
     third = OffsetLedger()
-    assert third.assigned(P, 0, metadata=kept).restored == 1
+    assert third.assigned(P, 1, metadata=again.metadata).restored == len(done_ahead)
 
 
 def test_metadata_that_does_not_fit_is_dropped_and_the_offset_committed() -> None:
