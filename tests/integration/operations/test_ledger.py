@@ -66,7 +66,8 @@ def test_lines_are_found_although_the_topic_was_given_more_partitions(
 ) -> None:
     from confluent_kafka.cimpl import NewPartitions
 
-    kafka.admin().create_partitions([NewPartitions(ledger, 11)])[ledger].result(30)
+    admin = kafka.admin()  # kept until the answer is there: its end would cancel the request
+    admin.create_partitions([NewPartitions(ledger, 11)])[ledger].result(30)
     client, now = {"bootstrap.servers": kafka.bootstrap}, time.time()
     moved = next(k for k in KEYS if partition_of(k, 7, client) != partition_of(k, 11, client))
     found = lines_of(
