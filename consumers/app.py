@@ -18,6 +18,7 @@ from consumers.extraction.bundle import process_event
 from consumers.extraction.journal import Journal
 from consumers.extraction.origin import Origin
 from consumers.extraction.polling import schedule_for
+from consumers.extraction.pressure.gate import MAX_WAIT_S, Gate
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox, SandboxLimits
 from consumers.extraction.services import Dependency, ProviderService, Services, held_up
@@ -362,6 +363,12 @@ def _providers(
             downloads=Dependency(f"{provider.name}-download", pools.DOWNLOAD),
         )
     return services
+
+
+def _gate(settings: Settings, provider: str) -> Gate:
+    """Nobody waits longer than the most patient job may take."""
+    patience = max(policy.polling.deadline_s for policy in _policies_of(settings, provider))
+    return Gate(max_wait_s=min(MAX_WAIT_S, patience))
 
 
 def _policies_of(settings: Settings, provider: str) -> list[Policy]:

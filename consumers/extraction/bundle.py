@@ -12,7 +12,7 @@ from consumers.extraction.publishing import publish_bundle_result, publish_dead_
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Services
 from consumers.metrics import exemplar
-from consumers.runtime.effects import Sleep, Task, Together
+from consumers.runtime.effects import Acquire, Sleep, Task, Together
 from schemas.cloudevents import EventRejected, ReceivedEvent, parse_event
 from schemas.events import Document
 from schemas.policy import Policy, Retries
@@ -34,9 +34,25 @@ def process_event(services: Services, origin: Origin) -> Task:
     except EventRejected as rejected:
         yield from _reject(services, origin, rejected)
         return
-    event = received.event
+    except Exception as error:
+        # Whatever it was, the next start must not stumble over the same record again.
+        _log_frames(error)
+        yield from _reject(services, origin, EventRejected(Reason.INTERNAL_ERROR))
+        return
     if received.replays:
         services.metrics.replays.inc()
+    if policy.ordered_by_key:
+        permit = yield Acquire(services.key_order.limiter(origin.key), "in order")
+        try:
+            yield from _process(services, origin, received, policy)
+        finally:
+            permit.release()
+    else:
+        yield from _process(services, origin, received, policy)
+
+
+def _process(services: Services, origin: Origin, received: ReceivedEvent, policy: Policy) -> Task:
+    event = received.event
     tasks = [_document(services, origin, received, policy, d) for d in event.documents]
     outcomes: list[DocumentOutcome]
     if len(tasks) == 1:
@@ -51,6 +67,12 @@ def process_event(services: Services, origin: Origin) -> Task:
     yield from publish_bundle_result(services, scope, event, policy.version, outcomes)
     failed = any(outcome.status == "dead_lettered" for outcome in outcomes)
     services.metrics.events_finished.labels("dead_lettered" if failed else "extracted").inc()
+
+
+def _log_frames(error: Exception) -> None:
+    """The frames go to the log, never the message: it may quote content."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    log.error("unexpected %s\n%s", type(error).__name__, frames)
 
 
 def _check(services: Services, received: ReceivedEvent) -> Policy:
@@ -130,9 +152,7 @@ def _document(
             except DocumentFailed as error:
                 failure = error
             except Exception as error:
-                # The frames go to the log, never the message: it may quote content.
-                frames = "".join(traceback.format_tb(error.__traceback__))
-                log.error("unexpected %s\n%s", type(error).__name__, frames)
+                _log_frames(error)
                 failure = DocumentFailed(
                     Reason.INTERNAL_ERROR, scope.stage_name, type(error).__name__[:64]
                 )

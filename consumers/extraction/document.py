@@ -59,7 +59,8 @@ def process_document(
     provider = services.providers[policy.provider]
     local = LocalDocument(services, scope, policy, event.bundle_id, document)
     try:
-        keeper = yield from _known(services, scope, policy, event, document)
+        with scope.stage("accept", cause="queue"):
+            keeper = yield from _known(services, scope, policy, event, document)
         if keeper is None:
             keeper = yield from _open(services, scope, policy, event, document, local, provider)
         local.expect(keeper.record.submitted_sha256)
@@ -229,13 +230,23 @@ def _run_jobs(
     local: LocalDocument,
 ) -> Task:
     """Task: one `Finished` per shard, in page order."""
+    count = len(keeper.record.shards)
     jobs = [
-        Job(services, scope, policy, provider, keeper, index, local)
-        for index in range(len(keeper.record.shards))
+        Job(
+            services,
+            scope if count == 1 else scope.branch(),
+            policy,
+            provider,
+            keeper,
+            index,
+            local,
+        )
+        for index in range(count)
     ]
-    if len(jobs) == 1:
+    if count == 1:
         return [Finished(jobs[0], (yield from run_job(jobs[0])))]
-    outcomes = yield Together([run_job(job) for job in jobs])
+    with scope.timeline.during("provider"):
+        outcomes = yield Together([run_job(job) for job in jobs])
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error

@@ -83,6 +83,9 @@ def classify(error: Exception) -> Classified:
         return Classified(Verdict.SYSTEMIC, type(error).__name__, decisive=True)
     if isinstance(error, WorkspaceFull):
         return Classified(Verdict.SYSTEMIC, "workspace_full", decisive=True)
+    if isinstance(error, FileNotFoundError):
+        # A temporary file went away under the call: waiting would not bring it back.
+        return Classified(Verdict.ATTEMPT, "file_gone", Reason.INTERNAL_ERROR)
     if isinstance(error, OSError):
         return Classified(Verdict.SYSTEMIC, f"os_error_{error.errno}", decisive=True)
     return Classified(Verdict.BUG, type(error).__name__[:64], Reason.INTERNAL_ERROR)

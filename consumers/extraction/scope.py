@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -57,6 +58,14 @@ class Scope:
         self.jobs: dict[int, LiveJob] = {}
         """Jobs that run, by shard."""
         self._journal = journal
+        self._whole = self
+
+    def branch(self) -> Scope:
+        """For a part of the document that is worked on beside others: a stage and a timeline of its
+        own, which would otherwise be torn between them. Failed attempts count for the whole."""
+        part = copy.copy(self)
+        part.timeline = Timeline(self.clock, waited_s=0.0)
+        return part
 
     def note(self, event: str, *, stage: str | None = None, **fields: Any) -> None:
         """One ledger and log line. ``fields`` are those of `LedgerRecord`; never content."""
@@ -77,9 +86,10 @@ class Scope:
         )
 
     def failed_attempt(self, code: str, attempt: int, **fields: Any) -> None:
-        self.attempts += 1
-        if self.first_failed_at is None:
-            self.first_failed_at = self.clock.time()
+        whole = self._whole
+        whole.attempts += 1
+        if whole.first_failed_at is None:
+            whole.first_failed_at = self.clock.time()
         self.note("attempt_failed", code=code, attempt=attempt, **fields)
 
     @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumers.extraction.journal import Journal
+from consumers.extraction.key_order import KeyOrder
 from consumers.extraction.live import LiveDocuments
 from consumers.extraction.polling import PollSchedule
 from consumers.extraction.pressure.breaker import Breaker
@@ -83,6 +84,7 @@ class Services:
     documents: Limiter
     """Documents that hold local files: bounds temporary disk and memory."""
     storm: DeadLetterStorm
+    key_order: KeyOrder = field(default_factory=KeyOrder)
     outbox: Outbox = field(default_factory=Outbox)
     live: LiveDocuments = field(default_factory=LiveDocuments)
     """What the status page tells of."""

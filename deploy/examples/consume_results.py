@@ -8,6 +8,7 @@ result.
 
 import json
 import sys
+from typing import Any
 
 from confluent_kafka import Consumer
 
@@ -28,7 +29,7 @@ try:
         record = consumer.poll(1.0)
         if record is None or record.error():
             continue
-        headers = {name: bytes(value or b"") for name, value in record.headers() or []}
+        headers: dict[str, Any] = dict(record.headers() or [])
         if headers["ce_id"] not in seen:  # equal ids carry equal bytes
             seen.add(headers["ce_id"])
             result = json.loads(record.value() or b"{}")

@@ -19,6 +19,8 @@ class Gate:
     all arrive at once. The spacing doubles with each throttle and shrinks with each success
     (additive-increase/multiplicative-decrease of the rate)."""
 
+    max_wait_s: float = MAX_WAIT_S
+    """The longest wait that makes sense: a job's deadline."""
     spacing_floor_s: float = 0.002
     spacing_ceiling_s: float = 1.0
     open_at: float = 0.0
@@ -37,7 +39,8 @@ class Gate:
 
     def throttled(self, now: float, retry_after: float | None) -> float:
         """A call was throttled; gives the seconds that everyone now waits at the least."""
-        wait = min(DEFAULT_WAIT_S if retry_after is None else max(retry_after, 0.0), MAX_WAIT_S)
+        asked = DEFAULT_WAIT_S if retry_after is None else max(retry_after, 0.0)
+        wait = min(asked, self.max_wait_s)
         self.open_at = max(self.open_at, now + wait)
         self.spacing_s = min(max(self.spacing_s * 2, self.spacing_floor_s), self.spacing_ceiling_s)
         self.throttles += 1

@@ -150,6 +150,12 @@ def test_no_text_of_an_unexpected_error_is_in_its_code() -> None:
 
 
 def test_an_os_error_is_told_by_its_number_only() -> None:
+    assert classify(OSError(28, "full", "/tmp/Mustermann.pdf")) == Classified(
+        Verdict.SYSTEMIC, "os_error_28", decisive=True
+    )
+
+
+def test_a_temporary_file_that_went_away_is_not_waited_for() -> None:
     assert classify(FileNotFoundError(2, "gone", "/tmp/Mustermann.pdf")) == Classified(
-        Verdict.SYSTEMIC, "os_error_2", decisive=True
+        Verdict.ATTEMPT, "file_gone", Reason.INTERNAL_ERROR
     )
