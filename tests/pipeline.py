@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import urllib3
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as Record
 from confluent_kafka.admin import AdminClient
 
@@ -36,6 +36,13 @@ from tests.servers import create_topic, unique_name
 
 TOKEN = "fake-token"
 READY_S = 90.0
+COORDINATOR_TRIES = 150
+COORDINATOR_MOVES = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""For a moment after a group is first heard of, or its coordinator has moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +372,15 @@ class Pipeline:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
         try:
             asked = [TopicPartition(self.topics.events, p) for p in range(self.partitions)]
-            return {tp.partition: tp.offset for tp in consumer.committed(asked, timeout=30)}
+            for _ in range(COORDINATOR_TRIES):
+                try:
+                    found = consumer.committed(asked, timeout=30)
+                    return {tp.partition: tp.offset for tp in found}
+                except KafkaException as raised:
+                    if raised.args[0].code() not in COORDINATOR_MOVES:
+                        raise
+                time.sleep(0.2)
+            raise TimeoutError("no broker says that it coordinates the group")
         finally:
             consumer.close()
 
