@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from consumers.runtime.exits import Exit
+from consumers.runtime.exits import Exit, Failure
 from consumers.runtime.offsets import Partition
 from consumers.runtime.settings import RuntimeSettings
 
@@ -69,15 +69,21 @@ def consumer_config(settings: RuntimeSettings) -> dict[str, Any]:
     return {**config, **settings.client, **settings.consumer}
 
 
-def verdict(error: KafkaError, *, assigned_before: bool) -> Exit | None:
+def verdict(error: KafkaError, where: str, *, assigned_before: bool) -> Failure | None:
     """What must follow from an error of the client; None when it deals with it itself."""
     code = error.code()
     if code in _OFFSET_LOST:
-        return Exit.OFFSET_LOST
+        return Failure(
+            Exit.OFFSET_LOST,
+            f"{where}: {error.str()}. The broker no longer holds what is to be read next (deleted "
+            "by retention, or the topic was made anew). Nothing was skipped. Find out what is "
+            "missing, set the group's offset with kafka-consumer-groups.sh --reset-offsets, then "
+            "start again.",
+        )
     if code in _ALWAYS_WRONG or (code in _WRONG_AT_START and not assigned_before):
-        return Exit.CONFIG
+        return Failure(Exit.CONFIG, f"{where}: {error.str()}")
     if error.fatal() or code == KafkaError._FATAL:  # from `poll` it comes without its flag
-        return Exit.FENCED
+        return Failure(Exit.FENCED, f"{where}: {error.str()}")
     return None
 
 

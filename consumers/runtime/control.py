@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Record
@@ -19,7 +18,7 @@ from consumers.runtime.activity import ActivityTimer
 from consumers.runtime.client import consumer_config, verdict
 from consumers.runtime.committer import Committer
 from consumers.runtime.dispatch import Dispatcher, Handler, OnTaskError
-from consumers.runtime.exits import Exit
+from consumers.runtime.exits import Exit, Failure
 from consumers.runtime.intake import Pauses
 from consumers.runtime.observer import NullObserver, Observer
 from consumers.runtime.offsets import OffsetLedger, Partition
@@ -27,9 +26,11 @@ from consumers.runtime.publisher import Publisher
 from consumers.runtime.rebalance import Rebalance
 from consumers.runtime.scheduler import Scheduler
 from consumers.runtime.settings import RuntimeSettings
-from consumers.runtime.status import PartitionStatus, WorkerStatus
+from consumers.runtime.status import PartitionReader, State, WorkerStatus
 from consumers.runtime.unstick import Unsticker
 from consumers.runtime.watchdog import LoopWatchdog, ends_within
+
+__all__ = ["Failure", "Worker"]
 
 # Seconds between two looks at what needs no quicker one: watchdogs, ownership, status.
 _UPKEEP_INTERVAL = 1.0
@@ -38,14 +39,6 @@ _UPKEEP_INTERVAL = 1.0
 _DRAIN_UNTIL = 0.45
 _COMMIT_UNTIL = 0.65
 _CLOSE_UNTIL = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a worker stopped by itself. ``message`` is one sentence for an operator."""
-
-    code: Exit
-    message: str
 
 
 class Worker:
@@ -107,11 +100,14 @@ class Worker:
         self._unsticker = Unsticker(
             settings, self._ledger, self._pauses, self._observer, self._fail
         )
+        self._partitions = PartitionReader(
+            self._ledger, self._dispatcher, self._pauses, self._unsticker, self._clock
+        )
         self._activity = ActivityTimer(self._clock, self._observer)
         self._consumer: Consumer | None = None
         self._stop_wanted = False
         self._failure: Failure | None = None
-        self._state: Literal["starting", "running", "stopping", "stopped"] = "starting"
+        self._state: State = "starting"
         self._next_commit = 0.0
         self._next_upkeep = 0.0
         self._status = self._take_status()
@@ -253,17 +249,9 @@ class Worker:
 
     def _on_client_error(self, error: KafkaError, where: str = "the cluster") -> None:
         self._observer.client_error(error.name())
-        code = verdict(error, assigned_before=self._rebalance.count > 0)
-        if code is Exit.OFFSET_LOST:
-            self._fail(
-                code,
-                f"{where}: {error.str()}. The broker no longer holds what is to be read next "
-                "(deleted by retention, or the topic was made anew). Nothing was skipped. Find out "
-                "what is missing, set the group's offset with kafka-consumer-groups.sh "
-                "--reset-offsets, then start again.",
-            )
-        elif code is not None:
-            self._fail(code, f"{where}: {error.str()}")
+        failure = verdict(error, where, assigned_before=self._rebalance.count > 0)
+        if failure is not None:
+            self._fail(failure.code, failure.message)
 
     # -- shutdown --------------------------------------------------------------------------------
 
@@ -325,11 +313,10 @@ class Worker:
     # -- status ----------------------------------------------------------------------------------
 
     def _take_status(self) -> WorkerStatus:
-        now = self._clock.monotonic()
         return WorkerStatus(
             taken_at=self._clock.time(),
             state=self._state,
-            partitions=tuple(self._partition_status(p, now) for p in self._ledger.owned()),
+            partitions=self._partitions.read(self._consumer),
             in_flight=self._dispatcher.in_flight,
             sleeping=self._scheduler.waiting_for_time,
             publishing=self._publisher.outstanding if self._publisher is not None else 0,
@@ -337,24 +324,4 @@ class Worker:
             intake_stopped=self._pauses.common,
             pools=self._scheduler.pool_stats(),
             assignments=self._rebalance.count,
-        )
-
-    def _partition_status(self, partition: Partition, now: float) -> PartitionStatus:
-        view = self._ledger.view(partition)
-        assert view is not None
-        oldest = self._dispatcher.oldest(partition)
-        return PartitionStatus(
-            topic=partition.topic,
-            partition=partition.number,
-            epoch=view.epoch,
-            committed=view.committed,
-            position=view.delivered,
-            lag=self._unsticker.lag(self._consumer, partition) if self._consumer else None,
-            in_flight=view.pending,
-            done_ahead=view.done_ahead,
-            window_fullness=view.fullness,
-            oldest_in_flight_offset=oldest.ticket.offset if oldest else None,
-            oldest_in_flight_seconds=now - oldest.started if oldest else 0.0,
-            oldest_in_flight_timestamp_ms=oldest.delivery.timestamp_ms if oldest else None,
-            paused=self._pauses.reason(partition),
         )

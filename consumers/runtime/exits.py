@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -34,3 +35,12 @@ class Exit(IntEnum):
     """Committed offsets could not be read in time during an assignment. A restart tries again."""
     STORE_REFUSED = 73
     """For the application: the object store does not keep a promise that the design rests on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a worker stopped by itself. ``message`` is one sentence or two for an operator, without
+    anything that came in a record."""
+
+    code: Exit
+    message: str
