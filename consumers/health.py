@@ -23,7 +23,9 @@ from prometheus_client.exposition import choose_encoder
 Answer = tuple[int, str, bytes]
 """Status, content type, body."""
 
-CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+)
 """No scripts, and nothing from anywhere else."""
 
 log = logging.getLogger("bundles.http")

@@ -59,11 +59,12 @@ def as_html(report: Report, health: Health, *, now: float, refresh: int) -> str:
         _header(report, health, now),
         _banners(report, now),
         _tiles(report),
-        _causes(report),
+        f'<div class="pair">{_causes(report)}{_job_states(report)}</div>',
         _partitions(report),
+        _dependencies(report),
+        f'<div class="pair">{_limits(report)}{_pools(report)}</div>',
+        f'<div class="pair">{_reasons(report)}{_dead_letters(report)}</div>',
         _documents(report),
-        f'<div class="pair">{_dependencies(report)}{_limits(report)}</div>',
-        f'<div class="pair">{_dead_letters(report)}{_pools(report)}</div>',
         _footer(report, refresh),
     ]
     return _template().substitute(
@@ -163,13 +164,27 @@ def _causes(report: Report) -> str:
         ]
         for row in shown
     ]
-    return _table("Where documents are now", ("cause", "", "documents", "longest"), rows)
+    names = ("held by", "", "documents", "longest")
+    return _table("Where documents are now", names, rows, empty="Nothing is in progress.")
+
+
+def _job_states(report: Report) -> str:
+    rows = [
+        [
+            (escape(row.provider), ""),
+            (escape(row.state.replace("_", " ")), ""),
+            (str(row.jobs), "number"),
+            (duration(row.longest_seconds), "number"),
+        ]
+        for row in report.job_states
+    ]
+    return _table("Jobs by state", ("service", "state", "jobs", "longest"), rows, empty="None.")
 
 
 def _partitions(report: Report) -> str:
     rows = [
         [
-            (escape(f"{row.topic} / {row.partition}"), "id"),
+            (escape(f"{row.topic} / {row.partition}"), "wide"),
             ("unknown" if row.lag_records is None else str(row.lag_records), "number"),
             (duration(row.oldest_seconds), "number"),
             (str(row.in_flight), "number"),
@@ -206,7 +221,7 @@ def _document(row: DocumentRow) -> list[Cell]:
         (duration(row.cause_seconds), "number"),
         (duration(row.age_seconds), "number"),
         (str(row.failed_attempts), "number"),
-        (jobs, ""),
+        (jobs, "wide"),
     ]
 
 
@@ -221,13 +236,13 @@ def _dependencies(report: Report) -> str:
     kinds = {"closed": "good", "open": "bad", "half_open": "warn"}
     rows = [
         [
-            (escape(row.name), ""),
+            (escape(row.name), "wide"),
             (_pill(row.breaker.replace("_", " "), kinds[row.breaker]), ""),
             (duration(row.open_seconds) if row.breaker != "closed" else "-", "number"),
             (str(row.failures), "number"),
             (duration(row.gate_seconds) if row.gate_seconds > 0 else "open", "number"),
             (str(row.throttles), "number"),
-            (f"{row.budget_left:.0f} of {row.budget_limit:.0f}", "number"),
+            (f"{row.budget_left:.0f} / {row.budget_limit:.0f}", "number"),
         ]
         for row in report.dependencies
     ]
@@ -238,10 +253,10 @@ def _dependencies(report: Report) -> str:
 def _limits(report: Report) -> str:
     rows = [
         [
-            (escape(_limit_name(row)), ""),
+            (escape(_limit_name(row)), "wide"),
             (_amount(row.used, row), "number"),
             (_amount(row.limit, row), "number"),
-            (_bar(row.used, row.limit), ""),
+            (_bar(row.used, row.limit), "wide"),
             ("-" if row.waiting is None else str(row.waiting), "number"),
         ]
         for row in report.limits
@@ -265,30 +280,34 @@ def _amount(value: float, row: LimitRow) -> str:
     return size(value) if row.kind == "temp_bytes" else f"{value:g}"
 
 
-def _dead_letters(report: Report) -> str:
-    reasons = [
+def _reasons(report: Report) -> str:
+    rows = [
         [
-            (f'{escape(row.reason)}<br><span class="quiet">{escape(row.meaning)}</span>', ""),
-            (str(row.dead_letters), "number"),
+            (
+                f'<span>{escape(row.reason)}<br><span class="quiet">{escape(row.meaning)}</span>'
+                "</span>",
+                "wide",
+            ),
+            (str(row.dead_letters), "number wide"),
         ]
         for row in report.reasons
     ]
-    recent = [
+    names = ("reason", "count")
+    return _table("Dead letters", names, rows, note="since the start", empty="None.")
+
+
+def _dead_letters(report: Report) -> str:
+    rows = [
         [
             (_clock(row.at), ""),
-            (escape(row.reason), ""),
             (escape(row.stage.replace("_", " ")), ""),
-            (escape(row.extraction_id) if row.extraction_id else "an event", "id"),
+            (escape(row.reason), "wide"),
+            (escape(row.extraction_id) if row.extraction_id else "not known", "id"),
         ]
         for row in report.dead_letters[:RECENT_SHOWN]
     ]
-    by_reason = _table(
-        "Dead letters", ("reason", "count"), reasons, note="since the start", empty="None."
-    )
-    if not recent:
-        return by_reason
-    latest = _table("Latest dead letters", ("at (UTC)", "reason", "stage", "extraction"), recent)
-    return f"<div>{by_reason}{latest}</div>"
+    names = ("at (UTC)", "stage", "reason", "extraction")
+    return _table("Latest dead letters", names, rows, empty="None.")
 
 
 def _pools(report: Report) -> str:
@@ -341,7 +360,7 @@ def _table(
     heading = f"<h2>{escape(title)}{small}</h2>"
     if not rows:
         return f'<section>{heading}<div class="quiet">{escape(empty)}</div></section>'
-    numeric = {i for i, (_, kind) in enumerate(rows[0]) if kind == "number"}
+    numeric = {i for i, (_, kind) in enumerate(rows[0]) if "number" in kind}
     head = "".join(
         f"<th{' class=number' if i in numeric else ''}>{escape(name)}</th>"
         for i, name in enumerate(names)

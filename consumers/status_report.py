@@ -293,13 +293,13 @@ class Reporter:
         jobs: dict[tuple[str, str], tuple[int, float]] = {}
         for scope in self._services.live:
             cause = scope.timeline.cause
-            documents[cause] += 1
-            longest[cause] = max(longest[cause], scope.timeline.in_cause_s)
+            documents[cause] = documents.get(cause, 0) + 1
+            longest[cause] = max(longest.get(cause, 0.0), scope.timeline.in_cause_s)
             for job in scope.jobs.values():
                 count, oldest = jobs.get((job.provider, job.state), (0, 0.0))
                 jobs[job.provider, job.state] = (count + 1, max(oldest, _since(job, now)))
         return (
-            tuple(CauseRow(cause, documents[cause], longest[cause]) for cause in CAUSES),
+            tuple(CauseRow(cause, count, longest[cause]) for cause, count in documents.items()),
             tuple(JobStateRow(*key, *value) for key, value in sorted(jobs.items())),
         )
 
