@@ -21,7 +21,6 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
-from enum import Enum, auto
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, assert_never
@@ -42,15 +41,14 @@ from consumers.runtime.effects import (
 )
 from consumers.runtime.limiter import Permit, Request
 from consumers.runtime.pools import Job, Pools, PoolSettings, PoolStats
+from consumers.runtime.runs import Run, State, TaskClosed
+
+__all__ = ["DeliveryQueue", "Handle", "Scheduler", "TaskClosed"]
 
 # How long one `step` runs tasks before it hands the thread back to the control loop (seconds).
 _STEP_BUDGET = 0.05
 # Delivery reports are only served when the producer is polled, so look often while one is due.
 _PUBLISH_WAIT = 0.002
-
-
-class TaskClosed(Exception):
-    """The task was ended from outside, at a place where that is safe."""
 
 
 class DeliveryQueue(Protocol):
@@ -82,75 +80,19 @@ def _ends_a_drain(effect: Effect) -> bool:
             return False
 
 
-class _State(Enum):
-    NEW = auto()
-    READY = auto()
-    RUNNING = auto()
-    PERFORMING = auto()
-    SLEEPING = auto()
-    ACQUIRING = auto()
-    ACQUIRING_THROUGH_DRAIN = auto()
-    PUBLISHING = auto()
-    JOINING = auto()
-    ENDED = auto()
-
-
-class _Run:
-    """One generator being driven: a started task, or a child of a `Together`."""
-
-    __slots__ = (
-        "cancelled",
-        "children",
-        "closed_child",
-        "draining",
-        "error",
-        "on_end",
-        "outcomes",
-        "parent",
-        "root",
-        "slot",
-        "state",
-        "tag",
-        "task",
-        "unfinished",
-        "value",
-        "waiting_on",
-    )
-
-    def __init__(self, task: Task, parent: _Run | None = None, slot: int = 0) -> None:
-        self.task = task
-        self.parent = parent
-        self.slot = slot
-        self.root: _Run = parent.root if parent is not None else self
-        self.state = _State.NEW
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.waiting_on: Job | Request | None = None
-        # Of a parent in `Together`:
-        self.children: list[_Run] = []
-        self.outcomes: list[Outcome] = []
-        self.unfinished = 0
-        self.closed_child = False
-        # Of a root:
-        self.tag: Hashable = None
-        self.on_end: Callable[[Outcome], None] | None = None
-        self.draining = False
-        self.cancelled = False
-
-
 class Handle:
     """One started task."""
 
     __slots__ = ("_run", "_scheduler")
 
-    def __init__(self, scheduler: Scheduler, run: _Run) -> None:
+    def __init__(self, scheduler: Scheduler, run: Run) -> None:
         self._scheduler = scheduler
         self._run = run
 
     @property
     def ended(self) -> bool:
         """``on_end`` has been called."""
-        return self._run.state is _State.ENDED
+        return self._run.state is State.ENDED
 
     def cancel(self) -> None:
         """Close the task now, or as soon as its call in a pool returns."""
@@ -170,11 +112,11 @@ class Scheduler:
         self._completions: SimpleQueue[Job | None] = SimpleQueue()
         self._pools = Pools(pools, self._completions, self.clock)
         self._publisher = publisher
-        self._ready: deque[_Run] = deque()
-        self._timers: list[tuple[float, int, _Run]] = []
+        self._ready: deque[Run] = deque()
+        self._timers: list[tuple[float, int, Run]] = []
         self._timer_ids = itertools.count()
         self._sleeping = 0
-        self._roots: dict[Hashable, set[_Run]] = {}
+        self._roots: dict[Hashable, set[Run]] = {}
         self._stepping = False
         self.waited = 0.0
         """Seconds that `step` has spent waiting, in all."""
@@ -188,7 +130,7 @@ class Scheduler:
             out of `step`.
         :param tag: what `cancel` and `drain` know it by; many tasks may share one.
         """
-        run = _Run(task)
+        run = Run(task)
         run.tag = tag
         run.on_end = on_end
         self._roots.setdefault(tag, set()).add(run)
@@ -278,7 +220,7 @@ class Scheduler:
             now = self.clock.monotonic()
             while timers and timers[0][0] <= now:
                 run = heapq.heappop(timers)[2]
-                if run.state is _State.SLEEPING:  # else it was closed meanwhile
+                if run.state is State.SLEEPING:  # else it was closed meanwhile
                     self._sleeping -= 1
                     self._make_ready(run)
         take = self._completions.get_nowait
@@ -308,7 +250,7 @@ class Scheduler:
         count = 0
         while ready:
             run = ready.popleft()
-            if run.state is _State.READY or run.state is _State.NEW:
+            if run.state is State.READY or run.state is State.NEW:
                 self._advance(run)
             count += 1
             if not count % 32 and self.clock.monotonic() >= end:
@@ -319,23 +261,23 @@ class Scheduler:
         if job is None:  # `wake`
             return
         self._pools.collect(job)
-        run: _Run = job.owner
+        run: Run = job.owner
         if run.root.cancelled:
             self._close(run)
         else:
             self._make_ready(run, job.value, job.error)
 
-    def _make_ready(self, run: _Run, value: Any = None, error: BaseException | None = None) -> None:
-        run.state = _State.READY
+    def _make_ready(self, run: Run, value: Any = None, error: BaseException | None = None) -> None:
+        run.state = State.READY
         run.value = value
         run.error = error
         run.waiting_on = None
         self._ready.append(run)
 
-    def _advance(self, run: _Run) -> None:
+    def _advance(self, run: Run) -> None:
         value, error = run.value, run.error
         run.value = run.error = None
-        run.state = _State.RUNNING
+        run.state = State.RUNNING
         task = run.task
         while True:
             try:
@@ -360,7 +302,7 @@ class Scheduler:
             except (AssertionError, ValueError) as raised:
                 error = raised  # a wrong effect is the task's own error
 
-    def _begin(self, run: _Run, effect: Perform | Sleep | Acquire | Publish | Together) -> None:
+    def _begin(self, run: Run, effect: Perform | Sleep | Acquire | Publish | Together) -> None:
         """Set off what the task asked for.
 
         :raises ValueError, AssertionError: it cannot be done at all.
@@ -368,20 +310,20 @@ class Scheduler:
         match effect:
             case Perform():
                 run.waiting_on = self._pools.submit(effect.pool, effect.call, run)
-                run.state = _State.PERFORMING
+                run.state = State.PERFORMING
             case Sleep():
-                run.state = _State.SLEEPING
+                run.state = State.SLEEPING
                 self._sleeping += 1
                 due = self.clock.monotonic() + effect.seconds
                 heapq.heappush(self._timers, (due, next(self._timer_ids), run))
             case Publish():
                 if self._publisher is None:
                     raise ValueError("this scheduler was given no publisher")
-                run.state = _State.PUBLISHING
+                run.state = State.PUBLISHING
                 self._publisher.publish(effect.message, partial(self._delivered, run))
             case Acquire():
                 run.state = (
-                    _State.ACQUIRING_THROUGH_DRAIN if effect.through_drain else _State.ACQUIRING
+                    State.ACQUIRING_THROUGH_DRAIN if effect.through_drain else State.ACQUIRING
                 )
                 request = effect.limiter.request(effect.share, partial(self._granted, run))
                 if request.waiting:
@@ -391,31 +333,31 @@ class Scheduler:
             case _:
                 assert_never(effect)
 
-    def _begin_together(self, run: _Run, effect: Together) -> None:
+    def _begin_together(self, run: Run, effect: Together) -> None:
         if not effect.children:
             self._make_ready(run, [])
             return
-        run.state = _State.JOINING
-        run.children = [_Run(child, run, slot) for slot, child in enumerate(effect.children)]
+        run.state = State.JOINING
+        run.children = [Run(child, run, slot) for slot, child in enumerate(effect.children)]
         run.outcomes = [Outcome()] * len(run.children)
         run.unfinished = len(run.children)
         run.closed_child = False
         self._ready.extend(run.children)
 
-    def _granted(self, run: _Run, permit: Permit) -> None:
-        if run.state in (_State.ACQUIRING, _State.ACQUIRING_THROUGH_DRAIN):
+    def _granted(self, run: Run, permit: Permit) -> None:
+        if run.state in (State.ACQUIRING, State.ACQUIRING_THROUGH_DRAIN):
             self._make_ready(run, permit)
         else:  # cannot happen while requests are cancelled on close; a lost place would be for ever
             permit.release()
 
-    def _delivered(self, run: _Run, refused: PublishRefused | None) -> None:
-        if run.state is _State.PUBLISHING:  # else it was cancelled meanwhile
+    def _delivered(self, run: Run, refused: PublishRefused | None) -> None:
+        if run.state is State.PUBLISHING:  # else it was cancelled meanwhile
             self._make_ready(run, None, refused)
 
     # -- ending --------------------------------------------------------------------------------
 
-    def _end(self, run: _Run, outcome: Outcome) -> None:
-        run.state = _State.ENDED
+    def _end(self, run: Run, outcome: Outcome) -> None:
+        run.state = State.ENDED
         run.waiting_on = None
         run.children = []
         parent = run.parent
@@ -438,12 +380,12 @@ class Scheduler:
             outcomes, parent.outcomes, parent.children = parent.outcomes, [], []
             self._make_ready(parent, outcomes)
 
-    def _close(self, run: _Run) -> None:
+    def _close(self, run: Run) -> None:
         if isinstance(run.waiting_on, Request):
             run.waiting_on.cancel()
-        elif run.state is _State.READY and isinstance(run.value, Permit):
+        elif run.state is State.READY and isinstance(run.value, Permit):
             run.value.release()
-        elif run.state is _State.SLEEPING:
+        elif run.state is State.SLEEPING:
             self._sleeping -= 1
         run.value = run.error = None
         try:
@@ -455,29 +397,29 @@ class Scheduler:
         else:
             self._end(run, Outcome(error=TaskClosed()))
 
-    def _drain_run(self, run: _Run) -> None:
+    def _drain_run(self, run: Run) -> None:
         match run.state:
-            case _State.NEW | _State.SLEEPING | _State.ACQUIRING:
+            case State.NEW | State.SLEEPING | State.ACQUIRING:
                 self._close(run)
-            case _State.JOINING:
+            case State.JOINING:
                 for child in list(run.children):
                     self._drain_run(child)
             case _:
                 pass  # runs on; `_begin` closes it at its next safe place
 
-    def _cancel_root(self, run: _Run) -> None:
-        if run.state is not _State.ENDED:
+    def _cancel_root(self, run: Run) -> None:
+        if run.state is not State.ENDED:
             run.cancelled = True
             self._cancel_run(run)
 
-    def _cancel_run(self, run: _Run) -> None:
+    def _cancel_run(self, run: Run) -> None:
         match run.state:
-            case _State.ENDED | _State.RUNNING:
+            case State.ENDED | State.RUNNING:
                 pass  # a running one (it cancels itself) is closed at its next effect
-            case _State.PERFORMING:
+            case State.PERFORMING:
                 if isinstance(run.waiting_on, Job):
                     run.waiting_on.cancelled = True
-            case _State.JOINING:
+            case State.JOINING:
                 for child in list(run.children):
                     self._cancel_run(child)
             case _:

@@ -23,6 +23,8 @@ from consumers.runtime.settings import RuntimeSettings
 # For asking a broker whether an idle partition really has nothing to fetch (seconds). Blocks the
 # control loop, so it is short, and at most one partition is asked per look.
 _ASK_TIMEOUT = 0.5
+# After a broker did not answer (seconds): in an outage every partition is idle.
+_ASK_AGAIN = 15.0
 
 
 class Unsticker:
@@ -43,6 +45,7 @@ class Unsticker:
         self._fail = fail
         self._watch = ProgressWatch(settings.partition_stuck_after)
         self._end_seen: dict[Partition, int] = {}
+        self._ask_from = 0.0
 
     def end_seen(self, partition: Partition, offset: int) -> None:
         """The client says that it has read up to ``offset``, the end. Past the last record there
@@ -72,10 +75,13 @@ class Unsticker:
                 now=now,
             ):
                 continue
+            if now < self._ask_from:
+                return
             # What the client last heard may be as stuck as the partition: ask the broker.
             marks = watermarks(consumer, partition, timeout=_ASK_TIMEOUT)
             if marks is None:
                 self._watch.unknown(partition, now)
+                self._ask_from = now + _ASK_AGAIN
             elif marks[1] <= self.position(partition):
                 self._watch.healthy(partition, now)
             else:

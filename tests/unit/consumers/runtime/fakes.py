@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consumers.runtime.effects import Message, PublishRefused
+from consumers.runtime.observer import NullObserver, PauseReason, WatchdogStep
+from consumers.runtime.offset_metadata import MetadataVerdict
+from consumers.runtime.offsets import Partition, Skip
 from consumers.runtime.scheduler import Scheduler
 
 
@@ -72,6 +76,94 @@ class Gate:
 
     def open(self) -> None:
         self._open.set()
+
+
+@dataclass
+class Seen(NullObserver):
+    """Everything a worker told its observer that tests ask about."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    commits: list[tuple[Partition, int]] = field(default_factory=list)
+    commit_failures: Counter[str] = field(default_factory=Counter)
+    client_errors: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    restored: list[tuple[Partition, int, MetadataVerdict]] = field(default_factory=list)
+    steps: list[tuple[Partition, WatchdogStep]] = field(default_factory=list)
+    revocations: list[tuple[Partition, int]] = field(default_factory=list)
+    paused_now: dict[Partition, PauseReason] = field(default_factory=dict)
+    leftovers: dict[Partition, tuple[int | None, int]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def partition_assigned(self, partition: Partition, epoch: int, offset: int) -> None:
+        self.counts["assigned"] += 1
+
+    def offsets_restored(self, partition: Partition, count: int, verdict: MetadataVerdict) -> None:
+        self.restored.append((partition, count, verdict))
+
+    def partition_revoked(self, partition: Partition, unfinished: int, seconds: float) -> None:
+        self.revocations.append((partition, unfinished))
+        self.paused_now.pop(partition, None)
+
+    def partition_lost(self, partition: Partition, unfinished: int) -> None:
+        self.counts["lost"] += 1
+        self.paused_now.pop(partition, None)
+
+    def unknown_partition_revoked(self, partition: Partition) -> None:
+        self.counts["unknown_revoked"] += 1
+
+    def paused(self, partition: Partition, reason: PauseReason) -> None:
+        self.counts["paused"] += 1
+        self.paused_now[partition] = reason
+
+    def resumed(self, partition: Partition) -> None:
+        self.counts["resumed"] += 1
+        self.paused_now.pop(partition, None)
+
+    def delivered(self, partition: Partition) -> None:
+        self.counts["delivered"] += 1
+
+    def skipped(self, partition: Partition, reason: Skip) -> None:
+        self.counts[f"skipped_{reason}"] += 1
+
+    def redelivered_in_flight(self, partition: Partition) -> None:
+        self.counts["redelivered_in_flight"] += 1
+
+    def settled(self, partition: Partition) -> None:
+        self.counts["settled"] += 1
+
+    def stale_completion(self, partition: Partition) -> None:
+        self.counts["stale"] += 1
+
+    def task_failed(self, partition: Partition, error: BaseException, stale: bool) -> None:
+        self.errors.append(error)
+
+    def committed(self, partition: Partition, offset: int) -> None:
+        self.commits.append((partition, offset))
+
+    def commit_failed(self, code: str) -> None:
+        self.commit_failures[code] += 1
+
+    def commit_metadata_dropped(self, partition: Partition) -> None:
+        self.counts["metadata_dropped"] += 1
+
+    def client_error(self, code: str) -> None:
+        self.client_errors[code] += 1
+
+    def publish_refused(self, topic: str, code: str) -> None:
+        self.refusals[code] += 1
+
+    def send_failed(self, topic: str, code: str) -> None:
+        self.counts["send_failed"] += 1
+
+    def watchdog_step(self, partition: Partition, step: WatchdogStep) -> None:
+        self.steps.append((partition, step))
+
+    def loop_activity(self, activity: str, seconds: float) -> None:
+        self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
+
+    def uncommitted(self, partition: Partition, committed: int | None, pending: int) -> None:
+        self.leftovers[partition] = (committed, pending)
 
 
 def step_until(scheduler: Scheduler, condition: Callable[[], bool], steps: int = 2000) -> None:

@@ -18,9 +18,8 @@ from consumers.runtime.offsets import Partition
 from consumers.runtime.pools import PoolSettings
 from consumers.runtime.scheduler import Scheduler
 from consumers.runtime.settings import RuntimeSettings
-from tests.integration.consumers.runtime.members import Seen
 from tests.unit.consumers.runtime.fake_consumer import TOPIC, FakeConsumer, FakeRecord, Script
-from tests.unit.consumers.runtime.fakes import Gate
+from tests.unit.consumers.runtime.fakes import Gate, Seen
 
 SETTINGS = RuntimeSettings(
     bootstrap_servers="nowhere:1",
@@ -721,6 +720,30 @@ def test_a_partition_that_is_paused_or_at_its_end_is_not_stuck(
         yield from [None] * 100
 
     assert rig.run(script()) is Exit.OK
+    assert rig.seen.steps == []
+
+
+def test_a_broker_that_does_not_answer_is_not_asked_for_every_idle_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("consumers.runtime.control._UPKEEP_INTERVAL", 0.001)
+    rig = Rig(replace(SETTINGS, partition_stuck_after=0.005))
+    asked: list[float] = []
+
+    def silent(partition: Any, timeout: float = -1, cached: bool = False) -> tuple[int, int]:
+        if not cached:
+            asked.append(timeout)
+        return -1001, -1001
+
+    def script() -> Script:
+        rig.consumer.store = {0: (0, ""), 1: (0, ""), 2: (0, "")}
+        rig.consumer.rebalance("assign", [0, 1, 2])
+        monkeypatch.setattr(rig.consumer, "get_watermark_offsets", silent)
+        yield from rig.until(lambda: asked)
+        yield from [None] * 100
+
+    assert rig.run(script()) is Exit.OK
+    assert asked == [0.5]
     assert rig.seen.steps == []
 
 
