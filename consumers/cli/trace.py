@@ -118,16 +118,16 @@ def _print_json(identifier: str, answer: Answer, seconds: float) -> None:
 def _print(answer: Answer, seconds: float) -> None:
     from rich.console import Console
 
-    from consumers.operations.trace_view import overview, render
+    from consumers.operations.trace_view import overview, show
 
-    console = Console(highlight=False, soft_wrap=False)
+    console = Console(highlight=False)
     if len(answer.traces) > MANY:
         console.print(overview(answer.traces))
     else:
         for number, one in enumerate(answer.traces):
             if number:
                 console.rule()
-            console.print(render(one))
+            show(one, console)
     for note in answer.notes:
         console.print(f"note: {note}", style="yellow", markup=False)
     console.print(f"answered in {seconds:.2f} s", style="dim")

@@ -5,6 +5,7 @@ What this identity may do is asked of the brokers (authorized operations), never
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -54,7 +55,8 @@ def _topics(settings: Settings, client: Mapping[str, str]) -> Iterator[Check]:
     for report in reports:
         what = f"topic {report.name}"
         for problem in report.problems:
-            yield failed(what, problem, "`bundles topics create` makes what is missing")
+            fix = "`bundles topics create`" if not report.partitions else "alter the topic's config"
+            yield failed(what, problem.removeprefix(f"{what}: "), fix)
         if not report.problems:
             yield ok(what, f"{report.partitions} partition(s), settings as needed")
 
@@ -107,11 +109,8 @@ def _judge(
 def _group(settings: Settings, admin: AdminClient) -> Check:
     group = settings.kafka.group_id
     what = f"permissions on group {group}"
-    future = admin.describe_consumer_groups(
-        [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
-    )[group]
     try:
-        allowed = future.result().authorized_operations
+        allowed = _described(admin, group).authorized_operations
     except KafkaException as error:
         name = error.args[0].name()
         if name == "GROUP_AUTHORIZATION_FAILED":
@@ -120,6 +119,21 @@ def _group(settings: Settings, admin: AdminClient) -> Check:
             return ok(what, "no worker has joined it yet; READ on it cannot be told before")
         return warning(what, f"the group cannot be described ({name})")
     return _judge(what, allowed, {AclOperation.READ}, {AclOperation.READ})
+
+
+def _described(admin: AdminClient, group: str) -> Any:
+    """Asked again while the group's coordinator is only starting."""
+    for pause in (0.5, 1.0, 2.0, None):
+        asked = admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
+        )
+        try:
+            return asked[group].result()
+        except KafkaException as error:
+            if pause is None or "COORDINATOR" not in error.args[0].name():
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last round returns or raises")
 
 
 def _names(operations: set[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +19,7 @@ BAR = 44
 HISTORY = 60
 _NOT_ATTEMPTS = frozenset({"topic", "partition", "offset", "schema_version", "traceparent"})
 _KNOWN_ELSEWHERE = frozenset({"bundle_id", "document_id", "extraction_id"})
+_IN_OTHER_COLUMNS = frozenset({"at", "stage", "event", "causes", "worker", "job_key"})
 
 
 def as_dict(trace: Trace) -> dict[str, Any]:
@@ -89,21 +90,20 @@ def _run(run: Run) -> dict[str, Any]:
 # -- for people ----------------------------------------------------------------------------------
 
 
-def render(trace: Trace) -> RenderableType:
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold")
-    facts.add_column(overflow="fold")
+def show(trace: Trace, console: Console) -> None:
     for name, text in _facts(trace):
-        facts.add_row(name, Text(text))
-    parts: list[RenderableType] = [facts]
+        # Never folded or cut: a checksum or a key is there to be copied.
+        console.print(Text.assemble((f"{name:<10}  ", "bold"), text), soft_wrap=True)
     if trace.lines:
-        parts += [Text(), _history(trace)]
+        console.print()
+        console.print(_history(trace))
     for run in runs(trace.lines or []):
         if run.spans:
-            parts += [Text(), _timeline(run)]
+            console.print()
+            console.print(_timeline(run))
     if trace.incomplete:
-        parts += [Text(), Text(f"note: {trace.incomplete}", style="yellow")]
-    return Group(*parts)
+        console.print()
+        console.print(f"note: {trace.incomplete}", style="yellow", markup=False)
 
 
 def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -154,17 +154,20 @@ def _job_facts(about: Manifest | JobRecord, trace: Trace) -> Iterator[tuple[str,
 def _history(trace: Trace) -> RenderableType:
     lines = trace.lines or []
     table = Table.grid(padding=(0, 2))
+    for _ in range(4):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     first = parse_rfc3339(str(lines[0].get("at"))) or 0.0
     for line in lines[:HISTORY]:
         at = parse_rfc3339(str(line.get("at"))) or first
         details = {
             k: v
             for k, v in line.items()
-            if k not in _NOT_ATTEMPTS | _KNOWN_ELSEWHERE | {"at", "stage", "event", "causes"}
+            if k not in _NOT_ATTEMPTS | _KNOWN_ELSEWHERE | _IN_OTHER_COLUMNS
         }
         said = " ".join(f"{name}={value}" for name, value in details.items())
         table.add_row(
-            str(line.get("at")),
+            str(line.get("at"))[11:23],
             f"+{at - first:.3f}",
             str(line.get("stage")),
             Text(str(line.get("event")), style="bold"),
