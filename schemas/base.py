@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,127}$"
 """Ids become parts of object keys: no slash, no control characters, no leading dot or underscore
-(prefixes with a leading underscore are ours: ``_jobs/``, ``_dead-letters/``, ``_probe/``)."""
+(prefixes with a leading underscore are ours: ``_jobs/``, ``_dead-letters/``, ``_replays/``,
+``_probe/``)."""
 
 
 def _no_traversal(value: str) -> str:

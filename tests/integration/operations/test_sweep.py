@@ -67,7 +67,9 @@ def test_a_listing_that_goes_on_from_a_marker_misses_and_repeats_nothing(
     assert third.last["resume"] is None
 
 
-def test_life_cycle_rules_are_what_the_store_takes(make_pipeline: MakePipeline) -> None:
+def test_life_cycle_rules_are_printed_for_our_reserved_prefixes(
+    make_pipeline: MakePipeline,
+) -> None:
     pipeline = make_pipeline()
     ran = bundles(pipeline, "sweep", "--lifecycle")
     rules = json.loads(ran.out)["Rules"]
