@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install demo test lint fast schemas lock
+.PHONY: help install demo test lint fast schemas lock observe
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -29,6 +29,9 @@ fast: install  ## Unit tests only.
 
 test: lint  ## Lint, types, unit and integration tests, on real servers.
 	$(BIN)/pytest
+
+observe: install  ## Dashboards, rules and the status page on a real Prometheus and browser.
+	$(BIN)/python -m tests.observe
 
 lock: $(VENV)/.installed  ## Resolve the dependencies anew into requirements.lock.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools

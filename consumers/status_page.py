@@ -43,8 +43,9 @@ def status_page(request: Request, report: Report, health: Health, *, now: float)
     if wanted == "json" or (not wanted and prefers_json(request.accept)):
         body = {"schema_version": 1, "health": asdict(health), **asdict(report)}
         return HTTPStatus.OK, "application/json", json.dumps(body).encode()
-    refresh = request.query.get("refresh", str(REFRESH_S))
-    page = as_html(report, health, now=now, refresh=int(refresh) if refresh.isdigit() else 0)
+    asked = request.query.get("refresh", str(REFRESH_S))
+    refresh = int(asked) if asked.isascii() and asked.isdecimal() else 0
+    page = as_html(report, health, now=now, refresh=min(refresh, 3600))
     return HTTPStatus.OK, "text/html; charset=utf-8", page.encode()
 
 
@@ -411,6 +412,10 @@ def size(amount: float) -> str:
     """``512 B``, ``1.5 MiB``, ``4 GiB``."""
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
-            return f"{amount:.3g} {unit}"
+            return f"{_three_digits(amount)} {unit}"
         amount /= 1024
-    return f"{amount:.3g} GiB"
+    return f"{_three_digits(amount)} GiB"
+
+
+def _three_digits(amount: float) -> str:
+    return f"{amount:.0f}" if amount >= 100 else f"{amount:.3g}"

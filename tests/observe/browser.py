@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +30,15 @@ def program() -> str | None:
 def missing() -> str | None:
     """Why there is no browser here; None where there is one."""
     return None if program() else "no chromium (Debian: apt-get install chromium)"
+
+
+AS_3_AND_4 = """
+import fcntl, os, sys
+reading, writing = (fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3])
+os.dup2(reading, 3), os.dup2(writing, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads its debugging commands from descriptor 3 and answers on 4."""
 
 
 class PageFailed(AssertionError):
@@ -54,9 +64,7 @@ class Browser:
             self._call(f"{domain}.enable")
         return self
 
-    def open(
-        self, url: str, size: tuple[int, int], scheme: Literal["light", "dark"]
-    ) -> None:
+    def open(self, url: str, size: tuple[int, int], scheme: Literal["light", "dark"]) -> None:
         """Load ``url`` in a window of ``size`` (CSS pixels) for a user who likes ``scheme``."""
         self.events.clear()
         width, height = size
@@ -160,10 +168,8 @@ def running() -> Iterator[Browser]:
             *("--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}"),
             *("--remote-debugging-pipe", "about:blank"),
         ]
-        # Chromium speaks on the descriptors 3 (it reads) and 4 (it writes).
-        shell = ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{from_write}', "sh", *argv]
         process = subprocess.Popen(
-            shell,
+            [sys.executable, "-I", "-S", "-c", AS_3_AND_4, str(to_read), str(from_write), *argv],
             pass_fds=(to_read, from_write),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from deploy.observability.panels import RUNBOOK
-from tests.observe.expressions import NO_DATA, Expression, alerts, expressions, panels_of, dashboards
+from tests.observe.expressions import (
+    NO_DATA,
+    Expression,
+    alerts,
+    dashboards,
+    expressions,
+    panels_of,
+)
 from tests.observe.prometheus import Prometheus
 
 RATE_INTERVAL = "1m"
@@ -48,7 +55,9 @@ def evaluate(prometheus: Prometheus, say: Callable[[str], None]) -> Findings:
         if empty:
             time.sleep(2)
     found.problems += [f"no data: {e.where}: {e.text}" for e in empty]
-    found.problems += [f"never without data, take it off the list: {w}" for w in _needless(prometheus, every)]
+    found.problems += [
+        f"never without data, take it off the list: {w}" for w in _needless(prometheus, every)
+    ]
     found.with_data = len(every) - len(empty) - found.excused
     found.panels_with_data = found.panels - len({_panel(e) for e in empty if e.kind == "panel"})
     found.problems += prometheus.rule_problems()
@@ -67,7 +76,9 @@ def _panel(expression: Expression) -> str:
 
 def _check_alerts(prometheus: Prometheus, found: Findings) -> None:
     """Those that fire (under this load some do) say what they should."""
-    firing = prometheus.alerts()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (firing := prometheus.alerts()) and time.monotonic() < deadline:
+        time.sleep(1)
     found.alerts_firing = len({alert["labels"]["alertname"] for alert in firing})
     for alert in firing:
         name, said = alert["labels"]["alertname"], alert["annotations"]

@@ -70,7 +70,9 @@ def alerts() -> list[dict[str, Any]]:
 
 def expressions() -> list[Expression]:
     found = [
-        Expression(f"{board['title']} / {panel['title']} / {target['refId']}", "panel", target["expr"])
+        Expression(
+            f"{board['title']} / {panel['title']} / {target['refId']}", "panel", target["expr"]
+        )
         for board in dashboards()
         for panel in panels_of(board)
         for target in panel["targets"]

@@ -54,7 +54,7 @@ def _trouble(stage: Stage) -> None:
     stage.service_fault("image", kind="status", status=500, times=1)
     bad = [stage.upload(pdfs.not_a_pdf("zip")), {"key": "uploads/is-not-there.pdf"}]
     for number in range(4):
-        stage.send(stage.event(f"bad-{number}", bad))
+        stage.send(stage.event(f"wrong-{number}", bad))
         stage.send_raw(b"not an event", key=str(number).encode())
     stage.bundles("before", 6, DOCUMENTS)
     wait_for(
