@@ -84,6 +84,9 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
             "manifest_write",
             partial(services.manifests.write, manifest),
         )
+        if write.outcome == "created":
+            services.metrics.pages.inc(write.manifest.pages)
+            services.metrics.images.inc(len(write.manifest.images))
         scope.note(
             "manifest_written",
             code=write.outcome,
