@@ -126,7 +126,7 @@ def test_a_sender_cannot_spend_the_error_budget() -> None:
 def test_exemplars_come_out_in_the_openmetrics_format() -> None:
     metrics = Metrics()
     metrics.end_to_end.labels("extracted").observe(3.0, exemplar("an-extraction-id"))
-    text = openmetrics(metrics.registry).decode()
+    text = openmetrics(metrics.registry).decode()  # type: ignore[no-untyped-call]
     assert '# {extraction_id="an-extraction-id"} 3.0' in text
 
 
