@@ -8,8 +8,10 @@ import typer
 from click.exceptions import ClickException
 
 from consumers.cli import (
+    buckets,
     config,
     doctor,
+    health,
     local,
     metrics,
     replay,
@@ -34,12 +36,14 @@ app.command("run")(run.run)
 app.command("local")(local.local)
 app.command("submit")(submit.submit)
 app.command("doctor")(doctor.doctor)
+app.command("health")(health.health)
 app.command("metrics")(metrics.metrics)
 app.command("replay")(replay.replay)
 app.command("sweep")(sweep.sweep)
 app.command("trace")(trace.trace)
 app.command("verify")(verify.verify_)
 app.add_typer(topics.app, name="topics")
+app.add_typer(buckets.app, name="buckets")
 app.add_typer(config.app, name="config")
 
 
