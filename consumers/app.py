@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from consumers import pools, tracing
 from consumers.extraction.bundle import process_event
 from consumers.extraction.journal import Journal
@@ -25,13 +27,14 @@ from consumers.extraction.services import Dependency, ProviderService, Services,
 from consumers.extraction.workspace import Workspace, sweep
 from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
+from consumers.kafka_access import GROUP_OPERATION, lacking
 from consumers.kafka_client import kafka_client
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
 from consumers.runtime.clock import SystemClock
-from consumers.runtime.control import Worker
+from consumers.runtime.control import Failure, Worker
 from consumers.runtime.delivery import Delivery
 from consumers.runtime.effects import Task
 from consumers.runtime.exits import Exit
@@ -73,6 +76,7 @@ def run(settings: Settings, *, on_ready: Callable[[str], None] = lambda _: None)
 
     :raises Refused: a setting or something that the worker needs is wrong.
     """
+    _check_access(settings)
     with ExitStack() as stack:
         application = Application(settings, stack)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -81,8 +85,31 @@ def run(settings: Settings, *, on_ready: Callable[[str], None] = lambda _: None)
         code = application.worker.run()
         failure = application.worker.failure
         if failure is not None:
-            log.error("stopped: %s", failure.message)
+            log.error("stopped: %s%s", failure.message, _advice(failure, settings))
         return int(code)
+
+
+def _check_access(settings: Settings) -> None:
+    """A worker that may not publish would take bundles in and get stuck with them.
+
+    :raises Refused: the brokers say that something is not allowed.
+    """
+    client = {"bootstrap.servers": settings.kafka.bootstrap_servers, **kafka_client(settings)}
+    try:
+        sentences = lacking(client, settings.topics)
+    except KafkaException as error:
+        raise Refused(
+            Exit.CONFIG, f"the Kafka client refused its settings: {error.args[0].str()}"
+        ) from None
+    if sentences:
+        raise Refused(Exit.CONFIG, "; ".join(sentences))
+
+
+def _advice(failure: Failure, settings: Settings) -> str:
+    if "group authorization failed" in failure.message.lower():
+        group = settings.kafka.group_id
+        return f"; kafka.group_id: grant this identity {GROUP_OPERATION} on group {group}"
+    return ""
 
 
 class Application:

@@ -134,6 +134,9 @@ class _Values:
             inner = below
         inner[path[-1]] = _parsed(path, value, given_as)
         self._given_as[path] = given_as
+        partner = _partner(path)
+        if partner not in self._given_as:
+            inner.pop(partner[-1], None)  # the settings file's, which this one replaces
 
     def explain(self, problems: Iterable[ErrorDetails]) -> Iterator[str]:
         """One sentence for each."""
@@ -206,6 +209,13 @@ def _parsed(path: tuple[str, ...], value: Any, given_as: str) -> Any:
         raise SettingsError(
             f"{given_as}: not JSON (at character {error.pos + 1}); write it like {example}"
         ) from None
+
+
+def _partner(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a secret the setting for its file, and the other way round."""
+    name = path[-1]
+    other = name.removesuffix("_file") if name.endswith("_file") else f"{name}_file"
+    return (*path[:-1], other)
 
 
 def _is_in(tree: Any, path: tuple[str, ...]) -> bool:

@@ -230,6 +230,15 @@ def test_a_secret_and_its_file_together_are_refused() -> None:
     assert "set secret_key or secret_key_file, not both" in said
 
 
+def test_a_secrets_file_in_the_environment_replaces_the_secret_of_the_file(tmp_path: Path) -> None:
+    config = toml(tmp_path, '[store]\nsecret_key = "x"\naccess_key_file = "/run/y"')
+    store = from_environment(
+        CONFIG=str(config), STORE__SECRET_KEY_FILE="/run/x", STORE__ACCESS_KEY="y"
+    ).store
+    assert (store.secret_key, store.secret_key_file) == (None, Path("/run/x"))
+    assert (store.access_key, store.access_key_file) == (SecretStr("y"), None)
+
+
 def test_a_secret_is_read_from_its_file_without_the_line_end(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("s3cret\n")
