@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from typing import get_args
 
 from prometheus_client import Gauge
 
 from consumers.metrics import Metrics
+from consumers.runtime.observer import PauseReason
 from consumers.status_report import LimitRow, Report
 
 
@@ -41,6 +43,9 @@ class Gauges:
         for limit in report.limits:
             self._limit(limit)
         metrics.storm.set(report.storm)
+        paused = {partition.paused for partition in report.partitions}
+        for reason in get_args(PauseReason):
+            metrics.intake_paused.labels(reason).set(reason in paused)
         self._update_partitions(report, since)
 
     def _limit(self, limit: LimitRow) -> None:

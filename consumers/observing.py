@@ -57,14 +57,10 @@ class RuntimeObserver(NullObserver):
 
     def paused(self, partition: Partition, reason: PauseReason) -> None:
         self._paused.add(partition)
-        self._metrics.intake_paused.labels(reason).set(1)
         self._count()
 
     def resumed(self, partition: Partition) -> None:
         self._paused.discard(partition)
-        if not self._paused:
-            for reason in ("window", "in_flight", "application"):
-                self._metrics.intake_paused.labels(reason).set(0)
         self._count()
 
     def stale_completion(self, partition: Partition) -> None:

@@ -86,5 +86,7 @@ def test_limits_stand_beside_what_they_limit() -> None:
     assert value(metrics, "bundles_document_places_waiting") == 12_000
     assert value(metrics, "bundles_temp_limit_bytes") == 4.3e9
     assert value(metrics, "bundles_dead_letter_storm") == 1
+    assert value(metrics, "bundles_intake_paused", cause="in_flight") == 1
+    assert value(metrics, "bundles_intake_paused", cause="window") == 0
     assert value(metrics, "bundles_breaker_open", dependency="source") == 1
     assert value(metrics, "bundles_breaker_open", dependency="store") == 0
