@@ -66,8 +66,8 @@ class Sharding(Contract):
 class Polling(Contract):
     """When a running job is asked again. Seconds."""
 
-    strategy: Literal["doubling", "learned"] = "doubling"
-    """How the delays grow."""
+    strategy: Literal["doubling", "learned"] = "learned"
+    """`learned`: when a job of its size is likely to end; `doubling` until enough are known."""
     first_delay_s: Seconds = Field(0.5, gt=0)
     """Seconds from the submit to the first poll."""
     multiplier: float = Field(2.0, ge=1)

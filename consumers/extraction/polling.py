@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from consumers.extraction.run_times import RunTimes, expected_polls
 from schemas.policy import Policy, Polling
 
 
@@ -29,11 +31,129 @@ class Doubling:
     def next_delay(
         self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
     ) -> float:
-        delay = policy.first_delay_s * policy.multiplier ** min(polls, 60)
-        return clamp_delay(min(policy.ceiling_s, delay), elapsed_s, hint_s, policy)
+        return clamp_delay(_doubled(policy, polls), elapsed_s, hint_s, policy)
 
     def learn(self, run_s: float, pages: int) -> None:
         """Nothing to learn."""
+
+
+class Learned:
+    """Rarely before a job of this size is likely to end, then at steps that grow with its age.
+
+    A step of a share ``growth`` of the age bounds the lag to that share of the run time. The
+    smallest growth is used with which all jobs together take no more polls than doubling would:
+    the polls that are not made early, or on jobs whose end is known well, make the steps finer.
+
+    A size of which too little is known is polled by doubling.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, RunTimes] = {}
+        self._learned = 0
+        self._plan_at = ENOUGH_JOBS
+        self._plans: dict[Polling, _Plan] = {}
+
+    def next_delay(
+        self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
+    ) -> float:
+        plan = self._plans.get(policy)
+        if plan is None:
+            plan = self._plans[policy] = _plan(policy, self._sizes)
+        start_s = plan.start_s.get(_size(pages))
+        if start_s is None:
+            delay = _doubled(policy, polls)
+        else:
+            delay = _step(policy, elapsed_s, start_s, plan.growth)
+        return clamp_delay(delay, elapsed_s, hint_s, policy)
+
+    def learn(self, run_s: float, pages: int) -> None:
+        self._sizes.setdefault(_size(pages), RunTimes()).add(run_s)
+        self._learned += 1
+        if self._learned >= self._plan_at:
+            # Often while every job tells something new, then now and then.
+            self._plan_at = self._learned + min(max(self._learned // 4, 10), 500)
+            self._plans.clear()
+
+
+ENOUGH_JOBS = 20
+"""Of a size, before its run times are believed."""
+EARLY_SHARE = 0.03
+"""Of the jobs may end before the first poll that is meant to find them finished."""
+SPENT_SHARE = 0.97
+"""Of doubling's polls are planned with: the jobs to come are not quite those that were."""
+GROWTH_BOUNDS = (0.01, 2.0)
+HORIZON_CEILINGS = 100
+"""Times the ceiling: beyond it every schedule polls at the ceiling, so nothing is to be planned."""
+_HALVINGS = 9
+
+
+class _Plan:
+    """Where to start per size, and how to go on."""
+
+    def __init__(self, start_s: dict[int, float], growth: float) -> None:
+        self.start_s = start_s
+        self.growth = growth
+
+
+def _plan(policy: Polling, sizes: dict[int, RunTimes]) -> _Plan:
+    known = {size: times for size, times in sizes.items() if times.jobs >= ENOUGH_JOBS}
+    horizon = HORIZON_CEILINGS * policy.ceiling_s
+    shares = {
+        size: [(min(seconds, horizon), share) for seconds, share in times.shares()]
+        for size, times in known.items()
+    }
+    early = {size: times.quantile(EARLY_SHARE) for size, times in known.items()}
+    budget = SPENT_SHARE * sum(
+        times.jobs * expected_polls(shares[size], _times(lambda _, n: _doubled(policy, n)))
+        for size, times in known.items()
+    )
+
+    def start_s(size: int, growth: float) -> float:
+        return early[size] * (1 + growth)
+
+    def cost(growth: float) -> float:
+        total = 0.0
+        for size, times in known.items():
+            start = start_s(size, growth)
+
+            def step(age: float, _: int, start: float = start) -> float:
+                return max(policy.floor_s, _step(policy, age, start, growth))
+
+            total += times.jobs * expected_polls(shares[size], _times(step))
+        return total
+
+    low, high = GROWTH_BOUNDS
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        if cost(middle) <= budget:
+            high = middle
+        else:
+            low = middle
+    return _Plan({size: start_s(size, high) for size in known}, high)
+
+
+def _step(policy: Polling, age_s: float, start_s: float, growth: float) -> float:
+    early_by = start_s - age_s
+    # A wait may end a moment early by another clock: that is no reason to ask twice.
+    return min(policy.ceiling_s, early_by if early_by > policy.floor_s else growth * age_s)
+
+
+def _doubled(policy: Polling, polls: int) -> float:
+    return float(min(policy.ceiling_s, policy.first_delay_s * policy.multiplier ** min(polls, 60)))
+
+
+def _times(delay: Callable[[float, int], float]) -> Iterator[float]:
+    """When a job is polled, given the delay by its age and the polls made."""
+    age, polls = 0.0, 0
+    while True:
+        age += delay(age, polls)
+        polls += 1
+        yield age
+
+
+def _size(pages: int) -> int:
+    """Quarters of an octave: a run time that grows with the pages varies by a fifth within one."""
+    return math.floor(4 * math.log2(max(pages, 1)))
 
 
 def clamp_delay(delay: float, elapsed_s: float, hint_s: float | None, policy: Polling) -> float:
@@ -47,4 +167,20 @@ def clamp_delay(delay: float, elapsed_s: float, hint_s: float | None, policy: Po
 
 def schedule_for(policies: Sequence[Policy]) -> PollSchedule:
     """One schedule for a provider, shared by the policies that use it."""
-    return Doubling()
+    return _ByStrategy()
+
+
+class _ByStrategy:
+    """What each policy asks for. All learn from all jobs: their service is the same."""
+
+    def __init__(self) -> None:
+        self._doubling, self._learned = Doubling(), Learned()
+
+    def next_delay(
+        self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
+    ) -> float:
+        schedule: PollSchedule = self._learned if policy.strategy == "learned" else self._doubling
+        return schedule.next_delay(policy, elapsed_s, polls, hint_s, pages)
+
+    def learn(self, run_s: float, pages: int) -> None:
+        self._learned.learn(run_s, pages)
