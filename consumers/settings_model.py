@@ -208,6 +208,11 @@ class StoreCredentials(Section):
         return self
 
 
+class InputCredentials(StoreCredentials):
+    """Another identity, and if need be endpoint, to read sources with; reading is all it needs.
+    What is not given is as in ``store``, but for the keys."""
+
+
 _SHARED = ("endpoint", "region", "addressing", "ca_file", "connect_timeout", "read_timeout")
 
 
@@ -220,9 +225,7 @@ class StoreSettings(StoreCredentials):
     """Where sources are read from when an event names no bucket."""
     readable_buckets: tuple[str, ...] = ()
     """Further buckets that events may name sources in."""
-    input: StoreCredentials | None = None
-    """Another identity, and if need be endpoint, to read sources with. Reading is all it needs.
-    What is not given is as in store, but for the keys."""
+    input: InputCredentials | None = None
     server_side_encryption: Literal["AES256", "aws:kms"] | None = None
     """Encryption asked for with every write: AES256 is SSE-S3, aws:kms is SSE-KMS."""
     kms_key_id: str | None = None
