@@ -69,6 +69,7 @@ class LocalDocument:
         """The jobs of several shards share the copy: one of them makes it, the others wait."""
         self._users: Counter[Path] = Counter()
         self._parts: dict[Path, SubmittedDocument] = {}
+        self._cutting: dict[Path, Limiter] = {}
         self._drop_when_unused = False
         self._permit: Permit | None = None
         self._directory: DocumentDirectory | None = None
@@ -103,25 +104,43 @@ class LocalDocument:
 
     def part(self, first_page: int, last_page: int) -> Task:
         """Task: a `SubmittedDocument` of these pages. It stays until the caller gives it back with
-        `discard`, whoever drops the copy meanwhile."""
+        `discard`, whoever drops the copy meanwhile. Different ranges are cut at the same time."""
         making = yield Acquire(self._making, "copy")
         try:
             local: Local = yield from self._local_made()
-            if (first_page, last_page) == (1, local.pages):
-                made = SubmittedDocument(local.path, local.sha256, local.bytes, local.pages)
-            else:
-                made = yield from self._cut(local, first_page, last_page)
-            self._users[made.path] += 1
-            return made
+            whole = (first_page, last_page) == (1, local.pages)
+            directory = self._directory
+            assert directory is not None
+            name = f"pages-{first_page}-{last_page}.pdf"
+            path = local.path if whole else directory.file(name)
+            self._users[path] += 1  # from here on nobody takes the copy away
         finally:
             making.release()
+        if whole:
+            return SubmittedDocument(path, local.sha256, local.bytes, local.pages)
+        try:
+            cutting = yield Acquire(self._cutting.setdefault(path, Limiter(1)), "cut")
+            try:
+                if path not in self._parts:
+                    part = AssemblyPart(local.path, first_page, last_page)
+                    self._parts[path] = yield from self._cut(part, directory, name)
+                return self._parts[path]
+            finally:
+                cutting.release()
+        except BaseException:
+            self._unused(path)
+            raise
 
     def discard(self, submitted: SubmittedDocument) -> None:
-        path, whole = submitted.path, self._local.path if self._local is not None else None
+        self._unused(submitted.path)
+
+    def _unused(self, path: Path) -> None:
         self._users[path] -= 1
         if self._users[path] <= 0:
             del self._users[path]
             self._parts.pop(path, None)
+            self._cutting.pop(path, None)
+            whole = self._local.path if self._local is not None else None
             if self._directory is not None and path != whole:
                 self._directory.remove(path.name)
         if self._drop_when_unused and not self._users and not self._making.in_use:
@@ -139,6 +158,7 @@ class LocalDocument:
         self._local = self._sources = None
         self._users.clear()
         self._parts.clear()
+        self._cutting.clear()
         self._drop_when_unused = False
         directory, self._directory = self._directory, None
         permit, self._permit = self._permit, None
@@ -180,16 +200,12 @@ class LocalDocument:
             )
         return self._local
 
-    def _cut(self, local: Local, first_page: int, last_page: int) -> Task:
-        assert self._directory is not None
-        name = f"pages-{first_page}-{last_page}.pdf"
-        path = self._directory.file(name)
-        if path not in self._parts:
-            part = AssemblyPart(local.path, first_page, last_page)
-            with self._scope.stage("validate"):
-                made: Assembled = yield from self._assemble([part], self._directory, name)
-            self._parts[path] = SubmittedDocument(path, made.sha256, made.bytes, made.pages)
-        return self._parts[path]
+    def _cut(self, part: AssemblyPart, directory: DocumentDirectory, name: str) -> Task:
+        # Several are cut at the same time, beside jobs that run: the document's time is the jobs'.
+        scope = self._scope.branch()
+        with scope.stage("validate"):
+            made: Assembled = yield from self._assemble(scope, [part], directory, name)
+        return SubmittedDocument(directory.file(name), made.sha256, made.bytes, made.pages)
 
     # -- fetch -------------------------------------------------------------------------------
 
@@ -274,10 +290,12 @@ class LocalDocument:
                 )
                 for source, segment in zip(sources, segments, strict=True)
             ]
-            assembled: Assembled = yield from self._assemble(parts, self._directory, "document.pdf")
+            assembled: Assembled = yield from self._assemble(
+                self._scope, parts, self._directory, "document.pdf"
+            )
             page_map = assembled.page_map
         inspection: Inspection = yield from self._sandboxed(
-            partial(services.sandbox.inspect, path, inspection_limits)
+            self._scope, partial(services.sandbox.inspect, path, inspection_limits)
         )
         if self._expected_sha256 not in (None, inspection.sha256):
             # The source changed under its key, or another version cut it: not the same document.
@@ -293,7 +311,7 @@ class LocalDocument:
         )
 
     def _assemble(
-        self, parts: Sequence[AssemblyPart], directory: DocumentDirectory, name: str
+        self, scope: Scope, parts: Sequence[AssemblyPart], directory: DocumentDirectory, name: str
     ) -> Task:
         def assemble() -> Assembled:
             made = self._services.sandbox.assemble(
@@ -302,7 +320,7 @@ class LocalDocument:
             directory.account(name)
             return made
 
-        return self._sandboxed(assemble)
+        return self._sandboxed(scope, assemble)
 
     def _assembly_limits(self) -> AssemblyLimits:
         limits = self._policy.limits
@@ -316,11 +334,9 @@ class LocalDocument:
         except KeyError:
             raise DocumentFailed(Reason.SECRET_UNKNOWN, "validate") from None
 
-    def _sandboxed(self, fn: Callable[[], object]) -> Task:
+    def _sandboxed(self, scope: Scope, fn: Callable[[], object]) -> Task:
         services, retries = self._services, self._policy.retries
-        return (
-            yield from call(services, self._scope, services.parser, "parse", fn, retries=retries)
-        )
+        return (yield from call(services, scope, services.parser, "parse", fn, retries=retries))
 
 
 def runs_of(page_map: Sequence[tuple[int, int]]) -> tuple[PageRun, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,10 @@ from schemas.reasons import Reason
 from sinks.manifests import ManifestWrite
 
 BATCH = 16
-"""Images of one document that are local at the same time: bounds disk, and is one sandbox call."""
+"""Images that are fetched, checked and stored together: one sandbox call."""
+LANES = 3
+"""Batches of one document that are under way at the same time, each in another step: together they
+bound its local images."""
 
 
 class JobLost(Exception):
@@ -67,14 +71,7 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
     record = finished[0].job.keeper.record
     with scope.stage("persist", cause="storage"):
         named = yield from _list_images(services, scope, policy, finished)
-        images: list[ManifestImage] = []
-        directory = services.workspace.document_dir("images")
-        try:
-            for start in range(0, len(named), BATCH):
-                batch = named[start : start + BATCH]
-                images += yield from _store_batch(services, scope, policy, batch, directory)
-        finally:
-            directory.close()
+        images: list[ManifestImage] = yield from _store_images(services, scope, policy, named)
         manifest = build_manifest(record, finished, images)
         write: ManifestWrite = yield from _call(
             services,
@@ -232,7 +229,32 @@ def _ask(
             )
 
 
-# -- one batch ---------------------------------------------------------------------------------
+# -- storing -----------------------------------------------------------------------------------
+
+
+def _store_images(
+    services: Services, scope: Scope, policy: Policy, named: Sequence[NamedImage]
+) -> Task:
+    """Task: the `ManifestImage` of each, in order."""
+    waiting = deque(range(0, len(named), BATCH))
+    stored: dict[int, list[ManifestImage]] = {}
+    directory = services.workspace.document_dir("images")
+
+    def lane() -> Task:
+        while waiting:
+            start = waiting.popleft()
+            batch = named[start : start + BATCH]
+            try:
+                stored[start] = yield from _store_batch(services, scope, policy, batch, directory)
+            except BaseException:
+                waiting.clear()  # the other lanes end with what they have begun
+                raise
+
+    try:
+        yield from _all([lane() for _ in range(max(1, min(LANES, len(waiting))))])
+    finally:
+        directory.close()
+    return [image for start in sorted(stored) for image in stored[start]]
 
 
 def _store_batch(
@@ -276,7 +298,8 @@ def _store_batch(
 
 
 def _all(tasks: Sequence[Task]) -> Task:
-    """Task: the values of ``tasks``, driven at the same time; the first error is raised."""
+    """Task: the values of ``tasks``, driven at the same time; the first error is raised once all
+    have ended."""
     if len(tasks) == 1:
         return [(yield from tasks[0])]
     outcomes = yield Together(tasks)
