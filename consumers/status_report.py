@@ -294,7 +294,7 @@ class Reporter:
         for scope in self._services.live:
             cause = scope.timeline.cause
             documents[cause] = documents.get(cause, 0) + 1
-            longest[cause] = max(longest.get(cause, 0.0), scope.timeline.in_cause_s)
+            longest[cause] = max(longest.get(cause, 0.0), now - scope.timeline.since)
             for job in scope.jobs.values():
                 count, oldest = jobs.get((job.provider, job.state), (0, 0.0))
                 jobs[job.provider, job.state] = (count + 1, max(oldest, _since(job, now)))
@@ -323,7 +323,7 @@ def _document(scope: Scope, now: float) -> DocumentRow:
         extraction_id=scope.extraction_id,
         stage=scope.stage_name,
         cause=timeline.cause,
-        cause_seconds=timeline.in_cause_s,
+        cause_seconds=now - timeline.since,
         age_seconds=timeline.waited_s + now - timeline.started,
         failed_attempts=scope.attempts,
         jobs=tuple(

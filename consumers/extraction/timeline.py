@@ -13,7 +13,8 @@ class Timeline:
 
     def __init__(self, clock: Clock, *, waited_s: float) -> None:
         self._clock = clock
-        self.started = self._since = clock.monotonic()
+        self.started = self.since = clock.monotonic()
+        """``since`` when the present cause holds."""
         self.waited_s = max(waited_s, 0.0)
         """Before ``started``, by the event's timestamp."""
         self.cause = "queue"
@@ -21,8 +22,8 @@ class Timeline:
 
     def enter(self, cause: str) -> None:
         now = self._clock.monotonic()
-        self.seconds[self.cause] = self.seconds.get(self.cause, 0.0) + now - self._since
-        self._since = now
+        self.seconds[self.cause] = self.seconds.get(self.cause, 0.0) + now - self.since
+        self.since = now
         self.cause = cause
 
     @contextmanager
@@ -41,11 +42,6 @@ class Timeline:
         moved = max(0.0, min(seconds, self.seconds.get(source, 0.0)))
         self.seconds[source] = self.seconds.get(source, 0.0) - moved
         self.seconds[target] = self.seconds.get(target, 0.0) + moved
-
-    @property
-    def in_cause_s(self) -> float:
-        """Seconds since the present cause began."""
-        return self._clock.monotonic() - self._since
 
     def total(self) -> float:
         self.enter(self.cause)
