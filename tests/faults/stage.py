@@ -26,7 +26,14 @@ from tests.pipeline import TOKEN, Pipeline
 
 PAGES = 2
 IMAGES_PER_PAGE = 2
-QUICK_POLLING = {"first_delay_s": 0.2, "multiplier": 1.5, "ceiling_s": 1.0, "floor_s": 0.1}
+QUICK_POLLING = {
+    # A schedule that learns would come to ask once: here jobs must be asked about again and again.
+    "strategy": "doubling",
+    "first_delay_s": 0.2,
+    "multiplier": 1.5,
+    "ceiling_s": 1.0,
+    "floor_s": 0.1,
+}
 
 
 def say(text: str) -> None:
