@@ -14,6 +14,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -35,6 +37,28 @@ class _Start:
     offset: int
     committed: bool
     metadata: str | None
+
+
+T = TypeVar("T")
+
+_FINAL = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+
+def _committed(
+    consumer: Consumer, asked: list[TopicPartition], timeout: float
+) -> list[TopicPartition]:
+    answers = consumer.committed(asked, timeout=timeout)
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+    return answers
+
+
+def _watermarks(consumer: Consumer, partition: Partition, timeout: float) -> tuple[int, int]:
+    marks = watermarks(consumer, partition, timeout=timeout)
+    if marks is None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return marks
 
 
 class Rebalance:
@@ -110,7 +134,7 @@ class Rebalance:
     # -- taking over ---------------------------------------------------------------------------
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        deadline = self._clock.monotonic() + self._settings.assign_timeout
+        deadline = self._clock.monotonic() + self._settings.assign_deadline
         starts = self._starts(consumer, partitions, deadline) if partitions else {}
         wanted = []
         for partition, start in starts.items():
@@ -132,21 +156,33 @@ class Rebalance:
     ) -> dict[Partition, _Start]:
         asked = [TopicPartition(p.topic, p.partition) for p in partitions]
         starts = {}
-        for found in consumer.committed(asked, timeout=self._settings.assign_timeout):
-            if found.error is not None:
-                raise KafkaException(found.error)
+        for found in self._patiently(deadline, partial(_committed, consumer, asked)):
             partition = Partition(found.topic, found.partition)
             if found.offset >= 0:
                 starts[partition] = _Start(found.offset, True, found.metadata)
             else:
-                self._beat()
-                left = max(0.1, deadline - self._clock.monotonic())
-                marks = watermarks(consumer, partition, timeout=left)
-                if marks is None:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                offset = marks[0] if self._settings.start_from == "earliest" else marks[1]
+                low, high = self._patiently(deadline, partial(_watermarks, consumer, partition))
+                offset = low if self._settings.start_from == "earliest" else high
                 starts[partition] = _Start(offset, False, None)
         return starts
+
+    def _patiently(self, deadline: float, ask: Callable[[float], T]) -> T:
+        """``ask(timeout)`` until it answers: a coordinator that has just come back needs its time.
+        Asks in slices, so that the loop shows its life and other tasks go on.
+
+        :raises KafkaException: the last one, at the deadline; or one that time does not heal.
+        """
+        timeout = 1.0
+        while True:
+            try:
+                return ask(min(timeout, self._settings.loop_stuck_after / 3))
+            except KafkaException as raised:
+                if raised.args[0].code() in _FINAL or self._clock.monotonic() >= deadline:
+                    raise
+                self._observer.client_error(raised.args[0].name())
+            timeout = min(2 * timeout, 5.0)
+            self._beat()
+            self._scheduler.step(0.05)
 
     # -- giving up -----------------------------------------------------------------------------
 

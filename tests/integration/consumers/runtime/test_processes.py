@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import json
 import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -18,8 +11,6 @@ import pytest
 from consumers.runtime.delivery import Delivery
 from consumers.runtime.effects import Perform, Task
 from consumers.runtime.exits import Exit
-from consumers.runtime.settings import RuntimeSettings
-from deploy.local.kafka import KafkaCluster
 from tests.integration.consumers.runtime.members import (
     Member,
     committed,
@@ -30,71 +21,11 @@ from tests.integration.consumers.runtime.members import (
     sleeping,
     unique_group,
 )
-from tests.servers import Kafka, MakeTopic, create_topic, unique_name
+from tests.integration.consumers.runtime.processes import Process, process
+from tests.servers import Kafka, MakeTopic
 from tests.unit.consumers.runtime.fakes import Gate
 
 pytestmark = pytest.mark.integration
-
-
-class Process:
-    """A running `worker_process` and the lines that it wrote."""
-
-    def __init__(self, settings: RuntimeSettings, mode: str) -> None:
-        given = {"settings": dataclasses.asdict(settings), "mode": mode}
-        self.popen = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.integration.consumers.runtime.worker_process",
-                json.dumps(given),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self.errors: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._read, args=(stream, into), daemon=True)
-            for stream, into in (
-                (self.popen.stdout, self.lines),
-                (self.popen.stderr, self.errors),
-            )
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    @staticmethod
-    def _read(stream: Iterator[str], into: list[str]) -> None:
-        for line in stream:
-            into.append(line.rstrip("\n"))
-
-    def told(self, start: str) -> list[str]:
-        return [line for line in self.lines if line.startswith(start)]
-
-    def wait_told(self, start: str, count: int = 1, seconds: float = 60.0) -> None:
-        eventually(
-            lambda: len(self.told(start)) >= count or self.popen.poll() is not None,
-            f"{count} x {start!r}",
-            seconds,
-        )
-        assert len(self.told(start)) >= count, self.errors
-
-    def wait_end(self, seconds: float = 60.0) -> int:
-        code = self.popen.wait(seconds)
-        for thread in self._threads:
-            thread.join(10)
-        return code
-
-
-@contextlib.contextmanager
-def process(settings: RuntimeSettings, mode: str) -> Iterator[Process]:
-    started = Process(settings, mode)
-    try:
-        yield started
-    finally:
-        started.popen.kill()
-        started.wait_end()
 
 
 def test_sigterm_stops_a_worker_in_order(kafka: Kafka, make_topic: MakeTopic) -> None:
@@ -116,28 +47,6 @@ def test_sigterm_waits_for_a_call_in_progress(kafka: Kafka, make_topic: MakeTopi
         assert worker.wait_end() == Exit.OK
         assert worker.told("settled") == ["settled 1"]
     assert committed(kafka.bootstrap, group, topic) == {0: 1}
-
-
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_with_the_brokers_gone_sigterm_ends_within_the_grace_and_tells_what_is_uncommitted(
-    protocol: str,
-) -> None:
-    topic, group, grace = unique_name("gone"), unique_group(), 8.0
-    with KafkaCluster(1) as cluster:
-        create_topic(cluster.bootstrap, topic, 1)
-        produce(cluster.bootstrap, topic, 3)
-        settings = settings_for(
-            cluster.bootstrap, group, topic, grace=grace, group_protocol=protocol
-        )
-        with process(settings, "call:3") as worker:
-            worker.wait_told("got", 3)
-            cluster.kill(cluster.broker_ids[0])
-            worker.wait_told("settled", 3)
-            told = time.monotonic()
-            worker.popen.send_signal(signal.SIGTERM)
-            assert worker.wait_end() == Exit.UNCOMMITTED
-            assert time.monotonic() - told < grace
-            assert worker.told("uncommitted") == ["uncommitted 0 0 0"]
 
 
 def test_a_hung_control_loop_ends_the_process_with_its_stacks_and_a_peer_takes_over(

@@ -66,7 +66,7 @@ def test_no_kept_partition_is_dead_after_members_joined_and_left_under_back_pres
     kafka: Kafka, make_topic: MakeTopic, protocol: str, rounds: int
 ) -> None:
     topic, group = make_topic(partitions=8), unique_group()
-    produce(kafka.bootstrap, topic, 1200)
+    produce(kafka.bootstrap, topic, 800)
     settings = settings_for(
         kafka.bootstrap, group, topic, in_flight_high=20, in_flight_low=10, **quick(protocol)
     )

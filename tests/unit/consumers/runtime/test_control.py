@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from consumers.runtime.control import Worker
 from consumers.runtime.delivery import Delivery
@@ -173,10 +173,12 @@ def test_an_empty_assignment_is_fine(rig: Rig) -> None:
     assert rig.run(script()) is Exit.OK
 
 
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.GROUP_AUTHORIZATION_FAILED])
 def test_committed_offsets_that_cannot_be_read_end_the_process_instead_of_starting_anywhere(
-    rig: Rig,
+    code: int,
 ) -> None:
-    rig.consumer.committed_error = error(KafkaError._TIMED_OUT)
+    rig = Rig(replace(SETTINGS, assign_timeout=0.3))
+    rig.consumer.committed_error = error(code)
 
     def script() -> Script:
         rig.consumer.rebalance("assign", [0])
@@ -184,6 +186,28 @@ def test_committed_offsets_that_cannot_be_read_end_the_process_instead_of_starti
 
     assert rig.run(script()) is Exit.ASSIGN_FAILED
     assert rig.events == []
+
+
+def test_committed_offsets_are_asked_for_again_while_the_coordinator_comes_back(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.consumer.store[0] = (7, "")
+    answer = rig.consumer.committed
+    refusals = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError._TIMED_OUT]
+
+    def committed(partitions: Any, timeout: float) -> Any:
+        if refusals:
+            raise KafkaException(error(refusals.pop()))
+        return answer(partitions, timeout)
+
+    def script() -> Script:
+        monkeypatch.setattr(rig.consumer, "committed", committed)
+        rig.consumer.rebalance("assign", [0])
+        yield from records(7)
+        yield from rig.settled(1)
+
+    assert rig.run(script()) is Exit.OK
+    assert rig.consumer.called("incremental_assign") == [[(0, 7)]]
 
 
 def test_an_exception_in_a_callback_never_reaches_the_client_and_ends_the_process(

@@ -24,8 +24,8 @@ GOOD = RuntimeSettings(bootstrap_servers="b:1", group_id="g", topics=("t",))
         ({"window_low": 1.0}, "window_low"),
         ({"group_protocol": "modern"}, "group_protocol"),
         ({"start_from": "middle"}, "start_from"),
-        ({"loop_stuck_after": 5.0}, "loop_stuck_after"),
-        ({"max_poll_interval": 12.0}, "max_poll_interval"),
+        ({"loop_stuck_after": 0.0}, "loop_stuck_after"),
+        ({"max_poll_interval": 0.0}, "max_poll_interval"),
     ],
 )
 def test_a_wrong_setting_is_named(changes: dict[str, Any], named: str) -> None:
@@ -36,6 +36,11 @@ def test_a_wrong_setting_is_named(changes: dict[str, Any], named: str) -> None:
 def test_the_revoke_deadline_is_the_smaller_share_of_poll_interval_and_grace() -> None:
     assert replace(GOOD, max_poll_interval=60.0, grace=25.0).revoke_deadline == 12.0
     assert replace(GOOD, max_poll_interval=120.0, grace=25.0).revoke_deadline == 12.5
+
+
+def test_giving_up_and_taking_over_both_fit_into_one_poll_interval() -> None:
+    short = replace(GOOD, max_poll_interval=10.0)
+    assert short.revoke_deadline + short.assign_deadline < short.max_poll_interval
 
 
 def test_the_client_never_commits_stores_or_picks_an_offset_by_itself() -> None:
