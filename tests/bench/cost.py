@@ -1,46 +1,101 @@
-"""CPU and memory per document with a service that answers at once."""
+"""CPU and memory per document with a service that answers at once, and memory of jobs in flight."""
 
 from __future__ import annotations
 
 import argparse
+import time
 from typing import Any
 
-from tests.bench.harness import ResultCounter, environment, rate, rss_mib, say, scenario, servers
+from tests.bench.harness import (
+    ResultCounter,
+    Servers,
+    rate,
+    rss_mib,
+    say,
+    scenario,
+    servers,
+)
 
 POLLING = {"first_delay_s": 0.1, "floor_s": 0.05}
 
 
-def cost(documents: int = 2000, warm_up: int = 200) -> dict[str, Any]:
-    """``documents`` after ``warm_up`` others, one image each."""
-    with (
-        servers() as running,
-        scenario(running, policies={"default": {"polling": POLLING}}) as made,
-    ):
+def cost(running: Servers, documents: int, warm_up: int) -> dict[str, Any]:
+    """``documents`` after ``warm_up`` others, one image each; then nine times as many more, for
+    the growth of memory (unless there are too many to wait for)."""
+    with scenario(running, policies={"default": {"polling": POLLING}}) as made:
         worker = made.start_worker()
         counter = ResultCounter(made.pipeline)
         made.send(warm_up, prefix="warm")
-        counter.wait(warm_up, 120)
+        counter.wait(warm_up, 300)
         before, rss_before = made.cpu(), rss_mib(worker.pid)
         say(f"warm: {rss_before:.0f} MiB")
         made.send(documents, prefix="cost")
-        counter.wait(warm_up + documents, 600)
+        counter.wait(warm_up + documents, 900)
         after = made.cpu()
+        used = {n: round((after[n] - before[n]) / documents * 1000, 2) for n in after}
         times = counter.times[warm_up:]
         counter.close()
+        say(f"{documents}: {rate(times):.0f}/s, {used} ms")
         return {
-            "cost": {
-                "documents": documents,
-                "documents_per_s": round(rate(times), 1),
-                "cpu_ms_per_document": {
-                    name: round((after[name] - before[name]) / documents * 1000, 2)
-                    for name in after
-                },
-                "rss_mib_before": round(rss_before, 1),
-                "rss_mib_after": round(rss_mib(worker.pid), 1),
-            },
-            "environment": environment(),
+            "documents": documents,
+            "documents_per_s": round(rate(times), 1),
+            "cpu_ms_per_document": used["worker"],
+            "cpu_ms_per_document_of": used,
+            "rss_mb_before": round(rss_before, 1),
+            "rss_mb_after": round(rss_mib(worker.pid), 1),
         }
 
 
+def growth(running: Servers, documents: int) -> dict[str, Any]:
+    """RSS after ``documents`` and after ten times as many."""
+    with scenario(running, policies={"default": {"polling": POLLING}}) as made:
+        worker = made.start_worker()
+        counter = ResultCounter(made.pipeline)
+        made.send(documents, prefix="first")
+        counter.wait(documents, 900)
+        early = rss_mib(worker.pid)
+        made.send(9 * documents, prefix="later")
+        counter.wait(10 * documents, 3600)
+        late = rss_mib(worker.pid)
+        counter.close()
+        return {
+            "growth_from_to": [documents, 10 * documents],
+            "rss_mb_from_to": [round(early, 1), round(late, 1)],
+        }
+
+
+def in_flight(running: Servers, jobs: int) -> float:
+    """RSS in MiB with so many jobs at a service that does not finish them."""
+    settings = {
+        "worker": {"jobs_per_provider": jobs},
+        "kafka": {"in_flight_high": jobs + 512, "in_flight_low": jobs + 256, "window": 4 * jobs},
+    }
+    policies = {"default": {"polling": {"deadline_s": 3600.0}}}
+    with scenario(running, "--run-time", "3000", settings=settings, policies=policies) as made:
+        worker = made.start_worker()
+        made.send(jobs, prefix="slow")
+        deadline = time.monotonic() + 600
+        while (running_now := made.stats()["running"]) < jobs:
+            assert time.monotonic() < deadline, f"{running_now} of {jobs} submitted"
+            time.sleep(0.5)
+        time.sleep(10)  # over a round of polls of all of them
+        return rss_mib(worker.pid)
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    with servers() as running:
+        result: dict[str, Any] = cost(running, given.documents, given.warm_up)
+        if given.growth:
+            result |= growth(running, given.growth)
+        if given.in_flight:
+            result[f"rss_mb_{given.in_flight}_in_flight"] = round(
+                in_flight(running, given.in_flight), 1
+            )
+    return result
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--documents", type=int, default=3000)
+    parser.add_argument("--warm-up", type=int, default=300)
+    parser.add_argument("--growth", type=int, default=600, help="documents; then ten times; 0: not")
+    parser.add_argument("--in-flight", type=int, default=5000, help="jobs; 0: not")

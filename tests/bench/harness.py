@@ -78,6 +78,13 @@ class Scenario:
     service: ChildProcess
     worker: ChildProcess | None = None
     sources: list[dict[str, Any]] = field(default_factory=list)
+    service_arguments: Sequence[str] = ()
+
+    def restart_service(self, *arguments: str) -> None:
+        """Without the jobs of whoever used it before."""
+        self.service.kill()
+        self.service_arguments = arguments or self.service_arguments
+        self.service = start_service(self.pipeline, self.service_arguments)
 
     def start_worker(self) -> ChildProcess:
         self.worker = self.pipeline.start_worker()
@@ -88,8 +95,10 @@ class Scenario:
         parsed: dict[str, Any] = json.loads(answer.data)
         return parsed
 
-    def send(self, documents: int, *, prefix: str, per_bundle: int = 1) -> None:
-        """Announce so many one-page documents, ``per_bundle`` to an event."""
+    def send(
+        self, documents: int, *, prefix: str, per_bundle: int = 1, policy: str = "default"
+    ) -> None:
+        """Announce so many documents, ``per_bundle`` to an event, from the sources in turn."""
         producer = Producer(
             {
                 "bootstrap.servers": self.pipeline.bootstrap,
@@ -103,6 +112,7 @@ class Scenario:
             count = min(per_bundle, documents - sent)
             event = {
                 "bundle_id": f"{prefix}-{sent}",
+                "policy": policy,
                 "documents": [
                     {
                         "document_id": f"d{sent + i}",
@@ -155,18 +165,21 @@ def scenario(
             )
         )
         pipeline.provider_kind = "selfhosted"
-        service = pipeline._start_provider(
-            [sys.executable, "-m", "tests.bench.service", *service_arguments], {}
-        )
-        made = Scenario(pipeline, running, service)
+        service = start_service(pipeline, service_arguments)
+        made = Scenario(pipeline, running, service, service_arguments=service_arguments)
         made.sources = [pipeline.upload(pdfs.one_page_scan(i)) for i in range(sources)]
         yield made
+
+
+def start_service(pipeline: Pipeline, arguments: Sequence[str]) -> ChildProcess:
+    return pipeline._start_provider([sys.executable, "-m", "tests.bench.service", *arguments], {})
 
 
 class ResultCounter:
     """Counts document results as they arrive, with the time of each (seconds since 1970)."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, topic: str | None = None) -> None:
+        """``topic``: another one than the worker's results."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": pipeline.bootstrap,
@@ -175,7 +188,7 @@ class ResultCounter:
                 "fetch.wait.max.ms": 100,
             }
         )
-        self._consumer.assign([TopicPartition(pipeline.topics.results, 0, 0)])
+        self._consumer.assign([TopicPartition(topic or pipeline.topics.results, 0, 0)])
         self.times: list[float] = []
         self.seen: dict[str, float] = {}
 
@@ -184,10 +197,15 @@ class ResultCounter:
 
         :raises AssertionError: they did not arrive in time.
         """
-        deadline = time.monotonic() + timeout
-        while len(self.times) < count:
+        if not self.count_for(timeout, up_to=count):
+            raise AssertionError(f"{len(self.times)} of {count} results after {timeout:g} s")
+
+    def count_for(self, seconds: float, up_to: int) -> bool:
+        """Counts that long, or until there are so many: True then."""
+        deadline = time.monotonic() + seconds
+        while len(self.times) < up_to:
             if time.monotonic() > deadline:
-                raise AssertionError(f"{len(self.times)} of {count} results after {timeout:g} s")
+                return False
             for record in self._consumer.consume(500, 0.25):
                 if record.error():
                     continue
@@ -196,6 +214,7 @@ class ResultCounter:
                     at = record.timestamp()[1] / 1000
                     self.times.append(at)
                     self.seen[headers["ce_subject"]] = at
+        return True
 
     def close(self) -> None:
         self._consumer.close()

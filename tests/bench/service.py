@@ -4,6 +4,8 @@ distribution, a given capacity, one image per page, and as little CPU as can be.
 ``python -m tests.bench.service --port 0 --slots 100 --run-time 1.0`` prints its address as JSON.
 At most ``slots`` jobs run at a time, ``queue`` more wait; beyond that a submit is told 429.
 ``GET /stats`` gives what it saw: jobs, polls, and of each finished job how long it waited and ran.
+What stands before ``/v1`` in a path is a label: ``GET /stats`` tells each job's, so one service can
+serve, and tell apart, several clients.
 """
 
 from __future__ import annotations
@@ -36,12 +38,15 @@ PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 
 def run_time(kind: str, mean: float, sigma: float, per_page: float) -> RunTime:
     """``fixed``: always ``mean``; ``lognormal``: that mean with shape ``sigma``; ``pages``:
-    ``per_page`` seconds a page. Seconds."""
+    ``per_page`` seconds a page; ``mix``: that, times log-normal noise of shape ``sigma``. Seconds.
+    """
     if kind == "fixed":
         return lambda rng, pages: mean
     if kind == "lognormal":
         mu = math.log(mean) - sigma * sigma / 2
         return lambda rng, pages: rng.lognormvariate(mu, sigma)
+    if kind == "mix":
+        return lambda rng, pages: per_page * pages * rng.lognormvariate(0, sigma)
     return lambda rng, pages: per_page * pages
 
 
@@ -66,6 +71,7 @@ def tiny_png(seed: int) -> bytes:
 @dataclass(slots=True)
 class Job:
     number: int
+    label: str
     pages: int
     seconds: float
     accepted: float
@@ -81,14 +87,16 @@ class Service:
     queue: int
     seconds_of: RunTime
     rng: random.Random
+    images: int | None = None
+    """Per document; None: one a page."""
     jobs: dict[str, Job] = field(default_factory=dict)
     by_key: dict[str, str] = field(default_factory=dict)
     running: list[tuple[float, str]] = field(default_factory=list)
     waiting: deque[str] = field(default_factory=deque)
     polls: int = 0
     throttled: int = 0
-    finished: list[tuple[float, float, float, float, int]] = field(default_factory=list)
-    """(waited, ran, at, lag until seen, polls) of each job seen finished, seconds."""
+    finished: list[tuple[float, float, float, float, int, str, int]] = field(default_factory=list)
+    """(waited, ran, at, lag until seen, polls, label, pages) of each job seen finished, seconds."""
     address: str = ""
 
     def advance(self, now: float) -> None:
@@ -104,10 +112,10 @@ class Service:
         job.started = now
         heapq.heappush(self.running, (now + job.seconds, identifier))
 
-    def submit(self, key: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    def submit(self, label: str, key: str, body: bytes) -> tuple[int, dict[str, Any]]:
         now = time()
         self.advance(now)
-        if (known := self.by_key.get(key)) is not None:
+        if (known := self.by_key.get(label + key)) is not None:
             return 202, {"job_id": known, "status": "running"}
         if len(self.running) >= self.slots and len(self.waiting) >= self.queue:
             self.throttled += 1
@@ -115,8 +123,8 @@ class Service:
         number = len(self.jobs)
         pages = max(1, len(PAGE.findall(body)))
         identifier = f"job-{number}"
-        self.jobs[identifier] = Job(number, pages, self.seconds_of(self.rng, pages), now)
-        self.by_key[key] = identifier
+        self.jobs[identifier] = Job(number, label, pages, self.seconds_of(self.rng, pages), now)
+        self.by_key[label + key] = identifier
         if len(self.running) < self.slots:
             self._start(identifier, now)
         else:
@@ -137,7 +145,8 @@ class Service:
             job.seen = now
             assert job.started is not None
             waited, ran = job.started - job.accepted, job.finished - job.started
-            self.finished.append((waited, ran, job.finished, now - job.finished, job.polls))
+            lag = now - job.finished
+            self.finished.append((waited, ran, job.finished, lag, job.polls, job.label, job.pages))
         image = tiny_png(job.number)
         checksum = hashlib.sha256(image).hexdigest()
         return 200, {
@@ -154,7 +163,7 @@ class Service:
                     "bytes": len(image),
                     "media_type": "image/png",
                 }
-                for page in range(1, job.pages + 1)
+                for page in range(1, (self.images or job.pages) + 1)
             ],
         }
 
@@ -165,6 +174,7 @@ class Service:
             "running": len(self.running),
             "polls": self.polls,
             "throttled": self.throttled,
+            "first_submit": self.jobs["job-0"].accepted if self.jobs else None,
             "finished": self.finished,
         }
 
@@ -204,9 +214,11 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         method, path = self._parser.get_method(), self._url.decode().split("?")[0]
+        label, version, rest = path.partition("/v1/")
+        path = version + rest if version else path
         service = self._service
         if method == b"POST" and path == "/v1/pdf/extract_images":
-            self._answer(*service.submit(self._key, b"".join(self._body)))
+            self._answer(*service.submit(label, self._key, b"".join(self._body)))
         elif method == b"GET" and path.startswith("/v1/pdf/job/get/"):
             self._answer(*service.poll(path.rpartition("/")[2]))
         elif method == b"GET" and path.startswith("/v1/files/"):
@@ -244,9 +256,12 @@ def main() -> int:
     parser.add_argument("--slots", type=int, default=1_000_000)
     parser.add_argument("--queue", type=int, default=1_000_000)
     parser.add_argument("--run-time", type=float, default=0.0)
-    parser.add_argument("--distribution", choices=("fixed", "lognormal", "pages"), default="fixed")
+    parser.add_argument(
+        "--distribution", choices=("fixed", "lognormal", "pages", "mix"), default="fixed"
+    )
     parser.add_argument("--sigma", type=float, default=1.0)
     parser.add_argument("--per-page", type=float, default=0.01)
+    parser.add_argument("--images", type=int, default=None, help="per document, not one a page")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     service = Service(
@@ -254,6 +269,7 @@ def main() -> int:
         given.queue,
         run_time(given.distribution, given.run_time, given.sigma, given.per_page),
         random.Random(given.seed),
+        given.images,
     )
     uvloop.run(serve(service, given.port))
     return 0

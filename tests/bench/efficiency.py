@@ -1,0 +1,188 @@
+"""Share of the service's capacity that is used, against what a user would write instead.
+
+Efficiency = completed/s ÷ (slots ÷ run time) in the steady part (between the 10th and the 90th
+percent of all completions). The service runs ``slots`` jobs at a time and queues the rest; everyone
+may have twice as many jobs there as it has slots, except who has a thread per job (100 threads).
+One Kafka, one S3 server, one topic, one kind of service for all; each contender has the service for
+itself, fresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from deploy.local.process import ChildProcess
+from tests.bench.harness import (
+    ResultCounter,
+    Scenario,
+    Servers,
+    rate,
+    say,
+    scenario,
+    servers,
+)
+from tests.bench.peers.work import PeerSettings
+from tests.servers import create_topic
+
+THREADS = 100
+PEERS = {
+    "blocking": "tests.bench.peers.blocking",
+    "threads": "tests.bench.peers.threads",
+    "arroyo": "tests.bench.peers.arroyo_threads",
+    "asyncio": "tests.bench.peers.asynchronous",
+}
+START_S = 10.0
+"""What a peer may take to start and join its group before its time begins."""
+
+
+def worker_settings(slots: int) -> dict[str, Any]:
+    in_flight = 2 * slots
+    return {
+        "worker": {"jobs_per_provider": in_flight, "documents": 128},
+        "kafka": {"in_flight_high": in_flight + 256, "in_flight_low": in_flight + 128},
+    }
+
+
+def measure(
+    running: Servers, slots: int, run_time_s: float, documents: int, peers: list[str]
+) -> dict[str, Any]:
+    arguments = ("--slots", str(slots), "--run-time", str(run_time_s))
+    tree = worker_settings(slots)
+    kafka = tree.pop("kafka")
+    with scenario(running, *arguments, settings={**tree, "kafka": kafka}) as made:
+        best = slots / run_time_s
+        made.send(documents, prefix="e")
+        made.start_worker()
+        counter = ResultCounter(made.pipeline)
+        before = made.cpu()
+        counter.wait(documents, 120 + documents / best * 4)
+        after = made.cpu()
+        times = counter.times[:]
+        counter.close()
+        per_s, first = rate(times), made.stats()["first_submit"]
+        result: dict[str, Any] = {
+            "completed_per_s": round(per_s, 2),
+            "possible_per_s": round(best, 2),
+            "efficiency": round(per_s / best, 3),
+            "efficiency_with_start_and_end": round(
+                documents / (max(times) - first - run_time_s) / best, 3
+            ),
+            "documents": documents,
+            "cpu_ms_per_document": {
+                name: round((after[name] - before[name]) / documents * 1000, 2) for name in after
+            },
+            "load": round(os.getloadavg()[0], 1),
+            "times": times,
+        }
+        say(f"{slots}x{run_time_s:g}s: {result['efficiency']} of {best:g}/s")
+        assert made.worker is not None
+        made.worker.terminate()
+        result["peers"] = {name: _peer(made, name, slots, run_time_s, documents) for name in peers}
+        for name, peer in result["peers"].items():
+            if peer["completed_per_s"]:
+                peer["we_are_times"] = round(per_s / peer["completed_per_s"], 1)
+            say(f"  {name}: {peer}")
+        return result
+
+
+def _peer(
+    made: Scenario, name: str, slots: int, run_time_s: float, documents: int
+) -> dict[str, Any]:
+    made.restart_service()
+    results = f"{made.pipeline.topics.results}-{name}"
+    create_topic(made.pipeline.bootstrap, results, 1)
+    seconds = START_S + max(20.0, 5 * run_time_s)
+    with _running(made, name, results, 2 * slots if name == "asyncio" else THREADS) as process:
+        counter = ResultCounter(made.pipeline, results)
+        counter.count_for(seconds, up_to=documents)
+        times, stats = sorted(counter.times), made.stats()
+        counter.close()
+        if not process.running:
+            raise AssertionError(f"{name} ended by itself:\n{process.last_lines(20)}")
+    first = stats["first_submit"]
+    overall = len(times) / (times[-1] - first) if times and first else 0.0
+    # Threads that wait together end in waves: whichever way of counting gives more is taken.
+    per_s = max(overall, rate(times) if len(times) > 2 * THREADS else 0.0)
+    return {
+        "completed_per_s": round(per_s, 2),
+        "efficiency": round(per_s / (slots / run_time_s), 3),
+        "completed": len(times),
+        "in_flight": {"blocking": 1, "asyncio": 2 * slots}.get(name, THREADS),
+    }
+
+
+@contextmanager
+def _running(made: Scenario, name: str, results: str, concurrency: int) -> Iterator[ChildProcess]:
+    pipeline = made.pipeline
+    settings = PeerSettings(
+        name=f"{name}-{pipeline.group}",
+        bootstrap=pipeline.bootstrap,
+        topic=pipeline.topics.events,
+        results=results,
+        provider=f"{pipeline.provider_url}/v1",
+        s3=pipeline.s3_endpoint.partition("://")[2] or pipeline.s3_endpoint,
+        s3_access_key=pipeline.s3_access_key,
+        s3_secret_key=pipeline.s3_secret_key,
+        input_bucket=pipeline.input_bucket,
+        output_bucket=pipeline.output_bucket,
+        concurrency=concurrency,
+    )
+    process = ChildProcess(
+        name,
+        [sys.executable, "-m", PEERS[name], json.dumps(asdict(settings))],
+        log_file=pipeline.folder / f"{name}.log",
+        env=dict(os.environ),
+    )
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+SCENARIOS = {"100x1s": (100, 1.0, 6000), "1000x10s": (1000, 10.0, 6000)}
+STRETCH = {"256x1s": (256, 1.0, 8000)}
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    peers = [] if given.no_peers else given.peers.split(",")
+    custom = given.slots is not None
+    if custom:
+        name = f"{given.slots}x{given.run_time:g}s"
+        wanted = {name: (given.slots, given.run_time, given.documents or 10 * given.slots)}
+    else:
+        wanted = {n: s for n, s in {**SCENARIOS, **STRETCH}.items() if given.only in (None, n)}
+    measured = {}
+    with servers() as running:
+        for name, (slots, run_time_s, documents) in wanted.items():
+            count = given.documents or documents
+            use = [] if name in STRETCH else peers
+            measured[name] = measure(running, slots, run_time_s, count, use)
+    times = {name: one.pop("times") for name, one in measured.items()}
+    if given.plots:
+        from tests.bench.plots import throughput
+
+        throughput(times, given.plots)
+    shares = {name: one["efficiency"] for name, one in measured.items()}
+    return {
+        "measured": measured,
+        "peers": {name: one["peers"] for name, one in measured.items() if one["peers"]},
+        "efficiency": {n: share for n, share in shares.items() if n not in STRETCH},
+        "stretch": {n: share for n, share in shares.items() if n in STRETCH},
+    }
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", choices=[*SCENARIOS, *STRETCH])
+    parser.add_argument("--slots", type=int)
+    parser.add_argument("--run-time", type=float, default=1.0)
+    parser.add_argument("--documents", type=int)
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--no-peers", action="store_true")

@@ -1,0 +1,53 @@
+"""PNG files of what was measured. Needs matplotlib (extra `bench`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+from matplotlib import pyplot as plt
+
+
+def cdf(
+    series: Mapping[str, Sequence[float]], folder: Path, name: str, label: str, *, log: bool = False
+) -> Path:
+    """One rising line per series."""
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for title, values in series.items():
+        ordered = sorted(values)
+        shares = [(n + 1) / len(ordered) for n in range(len(ordered))]
+        axes.step(ordered, shares, where="post", label=title)
+    if log:
+        axes.set_xscale("log")
+    axes.set_xlabel(label)
+    axes.set_ylabel("share of documents")
+    return _save(figure, axes, folder, name)
+
+
+def throughput(times: Mapping[str, Sequence[float]], folder: Path) -> Path:
+    """Completed per second, in whole seconds from the first completion."""
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for title, values in times.items():
+        first = min(values)
+        counts: dict[int, int] = {}
+        for value in values:
+            counts[int(value - first)] = counts.get(int(value - first), 0) + 1
+        seconds = range(max(counts) + 1)
+        axes.plot(list(seconds), [counts.get(s, 0) for s in seconds], label=title)
+    axes.set_xlabel("seconds since the first completion")
+    axes.set_ylabel("documents/s")
+    return _save(figure, axes, folder, "throughput")
+
+
+def _save(figure: plt.Figure, axes: plt.Axes, folder: Path, name: str) -> Path:
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.png"
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+    return file
