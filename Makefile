@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install demo test lint fast schemas lock observe k8s-check secure-check release-check
+.PHONY: help install demo test lint fast schemas lock observe k8s-check secure-check release-check compose-check
 
 help:  ## List the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -42,13 +42,22 @@ secure-check: install  ## A worker with TLS, SASL and ACLs on Apache Kafka, and 
 release-check: install  ## Build wheel, sdist and bill of materials; install them on every Python here.
 	$(BIN)/python -m deploy.release.check
 
-lock: $(VENV)/.installed  ## Resolve the dependencies anew into requirements.lock.
+# requirements-runtime.lock is what the image installs: the same versions, without development.
+COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+  --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+  --output-file - pyproject.toml
+CLEAN = sed '/^\# WARNING/d; /^\# Consider/d; /^bundle-extractor/d'
+
+lock: $(VENV)/.installed  ## Resolve the dependencies anew into the lock files.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
-	  --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	  --upgrade --output-file - pyproject.toml \
-	  | sed '/^# WARNING/d; /^# Consider/d; /^bundle-extractor/d' > requirements.lock.new
+	$(COMPILE) --extra dev --upgrade | $(CLEAN) > requirements.lock.new
 	mv requirements.lock.new requirements.lock
+	$(COMPILE) --extra extractor --extra aws --extra google --build-deps-for wheel \
+	  --constraint requirements.lock | $(CLEAN) > requirements-runtime.lock.new
+	mv requirements-runtime.lock.new requirements-runtime.lock
+
+compose-check: install  ## docker-compose.yml on a Docker engine: three workers, one is killed.
+	$(BIN)/python -m tests.compose
 
 schemas: install  ## Write anew what is generated: schemas, table of settings, Kubernetes' alert rules.
 	$(BIN)/python -m schemas.export

@@ -11,7 +11,6 @@ from consumers.cli import (
     buckets,
     config,
     doctor,
-    health,
     local,
     metrics,
     replay,
@@ -36,7 +35,6 @@ app.command("run")(run.run)
 app.command("local")(local.local)
 app.command("submit")(submit.submit)
 app.command("doctor")(doctor.doctor)
-app.command("health")(health.health)
 app.command("metrics")(metrics.metrics)
 app.command("replay")(replay.replay)
 app.command("sweep")(sweep.sweep)
