@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -15,7 +16,6 @@ from consumers.runtime.exits import Exit
 from schemas import topics as names
 from schemas.reasons import Reason
 from schemas.results import DOCUMENT_RESULT_TYPE
-from tests import pdfs
 from tests.faults.conftest import MakeStage
 from tests.faults.observer import judge
 from tests.faults.stage import Servers, Stage
@@ -331,20 +331,27 @@ def test_answers_that_get_lost_make_no_second_job(make_stage: MakeStage) -> None
 # -- a slow one at the head --------------------------------------------------------------------
 
 
+def _first_job_ends(stage: Stage, at: float) -> None:
+    """Change what the service remembers of its first job (Unix seconds), while it is down."""
+    assert stage.provider is not None
+    stage.provider.stop()
+    first, *others = stage.provider_log.read_text().splitlines()
+    changed = json.dumps(json.loads(first) | {"finishes_at": at})
+    stage.provider_log.write_text("\n".join([changed, *others]) + "\n")
+    stage.start_service("--run-time", "0.3")
+
+
 def test_a_long_job_at_the_head_holds_up_no_other_and_little_is_done_again_after_sigkill(
     make_stage: MakeStage,
 ) -> None:
     cap = 12
     limits = {"in_flight_high": cap, "in_flight_low": cap - 2}
-    stage = make_stage(
-        *("--run-time", "0.1", "--run-time-per-page", "0.25"),
-        partitions=1,
-        settings_tree={"kafka": limits},
-    )
-    slow_pages = 80  # 20 s, where the others take 0.6 s
-    stage.send(stage.event("slow", [stage.upload(pdfs.pages(slow_pages, 1))]))
+    stage = make_stage("--run-time", "1800", partitions=1, settings_tree={"kafka": limits})
+    stage.bundles("slow", 1)
+    first = stage.start_worker()
+    wait_for(lambda: stage.provider_jobs(), 60, "its job", stage.last_lines)
+    _first_job_ends(stage, time.time() + 1800)
     stage.bundles("fast", 50)
-    first = stage.start_doomed()
     wait_for(lambda: done(stage) >= 20, 90, "twenty results", stage.last_lines)
     assert (stage.metric(first, "bundles_events_in_flight") or 0) <= cap
     assert (stage.metric(first, "bundles_oldest_inflight_seconds") or 0) > 1
@@ -354,6 +361,7 @@ def test_a_long_job_at_the_head_holds_up_no_other_and_little_is_done_again_after
     assert stage.committed()[0] <= 0, "the slow one is not done, so nothing is passed"
     assert (stage.metric(second, "bundles_provider_jobs_resumed_total") or 0) >= 1
 
+    _first_job_ends(stage, time.time())
     stage.wait_all_committed(120)
     found = judge(stage)
     assert (found.lost, found.dead_letters, found.jobs, found.jobs_resubmitted) == (0, 0, 51, 0)
