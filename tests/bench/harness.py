@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def rss_mib(pid: int) -> float:
     return float(psutil.Process(pid).memory_info().rss / 2**20)
 
 
-@dataclass(slots=True)
+@dataclass
 class Scenario:
     """One pipeline with the bench's service."""
 
@@ -86,6 +87,16 @@ class Scenario:
         self.service_arguments = arguments or self.service_arguments
         self.service = start_service(self.pipeline, self.service_arguments)
 
+    @cached_property
+    def producer(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.pipeline.bootstrap,
+                "acks": "1",
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+
     def start_worker(self) -> ChildProcess:
         self.worker = self.pipeline.start_worker()
         return self.worker
@@ -99,14 +110,7 @@ class Scenario:
         self, documents: int, *, prefix: str, per_bundle: int = 1, policy: str = "default"
     ) -> None:
         """Announce so many documents, ``per_bundle`` to an event, from the sources in turn."""
-        producer = Producer(
-            {
-                "bootstrap.servers": self.pipeline.bootstrap,
-                "acks": "1",
-                "linger.ms": 20,
-                "queue.buffering.max.messages": 1_000_000,
-            }
-        )
+        producer = self.producer
         sent = 0
         while sent < documents:
             count = min(per_bundle, documents - sent)
@@ -148,6 +152,7 @@ def scenario(
     partitions: int = 6,
     policies: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    topic_config: Mapping[str, Mapping[str, str]] | None = None,
     sources: int = 20,
 ) -> Iterator[Scenario]:
     with ExitStack() as stack:
@@ -161,6 +166,7 @@ def scenario(
                 folder=folder,
                 partitions=partitions,
                 policies=policies or {},
+                topic_config=topic_config or {},
                 settings_tree={"log": {"level": "warning"}, **(settings or {})},
             )
         )

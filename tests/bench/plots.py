@@ -9,6 +9,8 @@ import matplotlib
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 
 def cdf(
@@ -42,7 +44,7 @@ def throughput(times: Mapping[str, Sequence[float]], folder: Path) -> Path:
     return _save(figure, axes, folder, "throughput")
 
 
-def _save(figure: plt.Figure, axes: plt.Axes, folder: Path, name: str) -> Path:
+def _save(figure: Figure, axes: Axes, folder: Path, name: str) -> Path:
     axes.grid(alpha=0.3)
     axes.legend()
     figure.tight_layout()

@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=900)
     parser.add_argument("--page-kb", type=int, default=60)
     parser.add_argument("--pages-per-job", type=int, default=50)
-    parser.add_argument("--per-page", type=float, default=0.1, help="seconds a page takes")
+    parser.add_argument("--per-page", type=float, default=0.15, help="seconds a page takes")
     parser.add_argument("--json", action="store_true", help="print nothing but the last line")
     given = parser.parse_args()
     result = run(given.pages, given.page_kb, given.pages_per_job, given.per_page)

@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.structs import TopicPartition
+from aiokafka import (  # type: ignore[import-untyped]
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    TopicPartition,
+)
 
 from tests.bench.peers.work import (
     CEILING_S,

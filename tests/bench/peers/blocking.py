@@ -27,7 +27,7 @@ def main() -> None:
         bundle_id, result = extract(clients, record.value() or b"")
         producer.produce(settings.results, result, headers=result_headers(bundle_id))
         producer.flush()
-        consumer.commit(record)
+        consumer.commit(message=record)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,11 @@ def main() -> None:
                 for record in consumer.consume(settings.concurrency - running, 0.02):
                     if record.error():
                         continue
+                    partition, offset = record.partition(), record.offset()
+                    assert partition is not None
+                    assert offset is not None
                     future = pool.submit(work, record.value() or b"")
-                    pending.setdefault(record.partition(), {})[record.offset()] = future
+                    pending.setdefault(partition, {})[offset] = future
             else:
                 time.sleep(0.01)
             producer.poll(0)
@@ -49,9 +52,9 @@ def main() -> None:
                 committed = time.monotonic()
                 producer.flush()
                 done = [
-                    TopicPartition(settings.topic, partition, offset)
-                    for partition, futures in pending.items()
-                    if (offset := _contiguous(futures)) is not None
+                    TopicPartition(settings.topic, number, reached)
+                    for number, futures in pending.items()
+                    if (reached := _contiguous(futures)) is not None
                 ]
                 if done:
                     consumer.commit(offsets=done)

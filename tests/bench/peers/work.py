@@ -16,6 +16,8 @@ import requests
 import urllib3
 from minio import Minio
 
+from schemas.results import DOCUMENT_RESULT_TYPE
+
 FIRST_DELAY_S, CEILING_S = 0.5, 8.0
 
 
@@ -51,9 +53,8 @@ def manifest_of(settings: PeerSettings, job_id: str, image_key: str, image: byte
     ).encode()
 
 
-def result_headers(bundle_id: str) -> list[tuple[str, bytes]]:
-    from schemas.results import DOCUMENT_RESULT_TYPE
-
+def result_headers(bundle_id: str) -> list[tuple[str, str | bytes | None]]:
+    """By which the benchmark counts: those of the worker's own results."""
     return [("ce_type", DOCUMENT_RESULT_TYPE.encode()), ("ce_subject", bundle_id.encode())]
 
 
