@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
-from click.exceptions import ClickException
 
 from consumers.cli import (
     buckets,
@@ -23,14 +23,33 @@ from consumers.cli import (
 )
 from consumers.cli.common import Problem
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"bundle-extractor {version('bundle-extractor')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="bundles",
-    help="Gets the images out of bundles of scanned documents: events in, auditable manifests out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[  # handled before it gets here
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit.")
+    ] = False,
+) -> None:
+    """Gets the images out of bundles of scanned documents: events in, auditable manifests out."""
+
+
 app.command("run")(run.run)
 app.command("local")(local.local)
 app.command("submit")(submit.submit)
@@ -48,14 +67,7 @@ app.add_typer(config.app, name="config")
 def main() -> None:
     """Errors that a user can mend are one sentence and exit code 2 (or the sentence's own)."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        app()
     except Problem as problem:
         print(f"bundles: {problem}", file=sys.stderr)
         sys.exit(problem.code)
-    except ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
-        sys.exit(130)
