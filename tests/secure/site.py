@@ -84,6 +84,7 @@ class Site:
     def store(self) -> dict[str, str]:
         return {
             "BUNDLES_STORE__CA_FILE": str(self.authority.certificate),
+            "BUNDLES_STORE__SERVER_SIDE_ENCRYPTION": "AES256",
             "BUNDLES_STORE__ACCESS_KEY": "writer-key",
             "BUNDLES_STORE__SECRET_KEY_FILE": self.secret_file("writer"),
             "BUNDLES_STORE__INPUT__ACCESS_KEY": "reader-key",
@@ -147,7 +148,7 @@ def running_site(folder: Path) -> Iterator[Site]:
     """SCRAM-SHA-512 and OAUTHBEARER over TLS, ACLs on."""
     authority = Authority(folder)
     names = ("kafka", "oauth", "writer", "reader")
-    passwords = {name: secrets.token_urlsafe(18) for name in names} | {"wrong": "wrong"}
+    passwords = {name: secrets.token_urlsafe(18) for name in names}
     kafka = KafkaCluster(
         security=KafkaSecurity(
             "SASL_SSL",

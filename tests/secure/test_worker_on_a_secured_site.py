@@ -38,8 +38,9 @@ def pipeline(site: Site, tmp_path: Path) -> Iterator[Pipeline]:
         yield prepared
 
 
-def works(pipeline: Pipeline, environment: dict[str, str]) -> None:
-    """A worker with this environment gets a bundle to its result, its ledger and its commit."""
+def works(site: Site, pipeline: Pipeline, environment: dict[str, str]) -> None:
+    """A worker with this environment gets a bundle to its result, its ledger and its commit; what
+    it stores is encrypted, and no secret is in its log."""
     pipeline.start_fake_provider()
     pipeline.start_worker(wait=True, **environment)
     source = pipeline.upload(pdfs.one_page_scan(1))
@@ -52,6 +53,13 @@ def works(pipeline: Pipeline, environment: dict[str, str]) -> None:
     assert (len(found.resulted), found.lost, found.duplicated) == (1, 0, 0), pipeline.last_lines()
     assert [letter.reason for letter in pipeline.dead_letters()] == ["event_unparsable"]
     wait_for(pipeline.ledger, 30, "the ledger to be written")
+    (manifests,) = found.manifests.values()
+    stored = site.s3.client().stat_object(pipeline.output_bucket, manifests[0])
+    assert stored.metadata is not None
+    assert stored.metadata["x-amz-server-side-encryption"] == "AES256"
+    log = (pipeline.folder / "worker-1.log").read_text()
+    assert log
+    assert [name for name, secret in site.passwords.items() if secret in log] == []
 
 
 def refused(pipeline: Pipeline, environment: dict[str, str], *, code: Exit) -> str:
@@ -81,14 +89,14 @@ def test_with_scram_and_exactly_the_documented_acls_it_works(
     site: Site, pipeline: Pipeline
 ) -> None:
     site.grant(WORKER, needed_acls(pipeline))
-    works(pipeline, {**site.scram(), **site.store()})
+    works(site, pipeline, {**site.scram(), **site.store()})
 
 
 def test_with_oauthbearer_and_exactly_the_documented_acls_it_works(
     site: Site, pipeline: Pipeline
 ) -> None:
     site.grant(SERVICE, needed_acls(pipeline))
-    works(pipeline, {**site.oauth(), **site.store()})
+    works(site, pipeline, {**site.oauth(), **site.store()})
     assert site.identity_provider.asked > 0
     assert set(site.identity_provider.scopes) == {"kafka"}
 
@@ -116,7 +124,7 @@ def test_with_a_client_certificate_and_exactly_the_documented_acls_it_works(
                 "BUNDLES_KAFKA__SSL_CERTIFICATE_FILE": str(certificate),
                 "BUNDLES_KAFKA__SSL_KEY_FILE": str(key),
             }
-            works(pipeline, {**environment, **site.store()})
+            works(site, pipeline, {**environment, **site.store()})
 
 
 @pytest.mark.parametrize("role", ROLES)
