@@ -105,6 +105,39 @@ def object_stream_bomb(decoded_bytes: int) -> bytes:
     return bytes(out)
 
 
+def xref_that_takes_long(sections: int, entries: int = 200_000) -> bytes:
+    """One page, and a chain of cross-reference streams: of so many entries each, all of them free,
+    in some hundred bytes. Every engine reads them all: a hundred sections take seconds of CPU and
+    hardly any memory."""
+    free = zlib.compress(bytes(2 * entries))
+    out = bytearray(b"%PDF-1.7\n")
+    offsets = []
+    for number, body in enumerate(
+        (
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>",
+        ),
+        start=1,
+    ):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    used = b"".join(bytes([1]) + offset.to_bytes(4, "big") for offset in offsets)
+    dictionary = b"<</Type/XRef/Root 1 0 R/Size %d" % (entries + 4)
+    position = 0
+    for section in range(sections + 1):
+        content, more = free, b"/Index[4 %d]/W[1 1 0]/Filter/FlateDecode" % entries
+        if section == sections:
+            content, more = used, b"/Index[1 3]/W[1 4 0]"
+        if section:
+            more += b"/Prev %d" % position
+        position = len(out)
+        out += b"4 0 obj\n" + dictionary + more + b"/Length %d>>\nstream\n" % len(content)
+        out += content + b"\nendstream\nendobj\n"
+    out += b"startxref\n%d\n%%%%EOF\n" % position
+    return bytes(out)
+
+
 def without_startxref(pdf: bytes) -> bytes:
     """pypdf gives up on it, qpdf rebuilds the table."""
     return pdf[: pdf.rindex(b"startxref")]
