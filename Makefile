@@ -52,7 +52,8 @@ lock: $(VENV)/.installed  ## Resolve the dependencies anew into the lock files.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
 	$(COMPILE) --extra dev --upgrade | $(CLEAN) > requirements.lock.new
 	mv requirements.lock.new requirements.lock
-	$(COMPILE) --extra extractor --extra aws --extra google --build-deps-for wheel \
+	$(COMPILE) --extra extractor --extra aws --extra google --extra otel \
+	  --build-deps-for wheel \
 	  --constraint requirements.lock | $(CLEAN) > requirements-runtime.lock.new
 	mv requirements-runtime.lock.new requirements-runtime.lock
 

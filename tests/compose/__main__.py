@@ -32,6 +32,7 @@ from tests.compose.engine import (
     NoEngine,
     engine_version,
     run,
+    wait_for,
 )
 from tests.compose.group import Group
 
