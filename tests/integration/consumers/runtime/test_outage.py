@@ -36,12 +36,12 @@ def own_cluster() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def cluster(own_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """A broker that the test may kill; it runs again afterwards."""
-    yield own_cluster
+def cluster(own_cluster: KafkaCluster) -> KafkaCluster:
+    """A running broker that the test may kill."""
     [broker] = own_cluster.broker_ids
     if not own_cluster.running(broker):
         own_cluster.start_again(broker)
+    return own_cluster
 
 
 def test_workers_go_on_by_themselves_after_the_broker_was_away_longer_than_a_session(
