@@ -1,8 +1,8 @@
 """Whether the causes of a document's time add up to what an observer of Kafka sees.
 
 Of each document: the sum of the causes in its ledger line ``ended``, without the cleaning up after
-the result, against the time from the event's timestamp to that which the broker gave the result when
-it appended it. Everything else the worker says about latency rests on this.
+the result, against the time from the event's timestamp to that which the broker gave the result
+when it appended it. Everything else the worker says about latency rests on this.
 """
 
 from __future__ import annotations
