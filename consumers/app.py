@@ -57,6 +57,9 @@ from sinks.objectstore.probe import UnsafeStore, probe
 log = logging.getLogger("bundles")
 
 LOOK_S = 1.0
+ROOM_KEPT = 0.1
+"""The share of the temporary files' quota that is left to documents under way: the intake pauses
+while less is free."""
 PUBLISH_TROUBLE_S = 60.0
 """So long a topic may refuse every record before the worker says that it is not ready."""
 
@@ -92,8 +95,13 @@ def run(settings: Settings, *, on_ready: Callable[[str], None] = lambda _: None)
 def _check_access(settings: Settings) -> None:
     """A worker that may not publish would take bundles in and get stuck with them.
 
+    Without any security nobody is told apart, and a broker that does not answer costs the start
+    some seconds: so it is not asked.
+
     :raises Refused: the brokers say that something is not allowed.
     """
+    if settings.kafka.security_protocol == "plaintext":
+        return
     client = {"bootstrap.servers": settings.kafka.bootstrap_servers, **kafka_client(settings)}
     try:
         sentences = lacking(client, settings.topics)
@@ -189,7 +197,9 @@ class Application:
     def _look(self, now: float) -> None:
         """What need not be known more often than once a second, on the control thread."""
         self._looked = now
-        self._has_room = self.services.workspace.has_room()
+        workspace = self.services.workspace
+        workspace.remove_expired()
+        self._has_room = workspace.has_room(int(workspace.quota_bytes * ROOM_KEPT))
         status = self.worker.snapshot()
         stopped = [
             f"breaker of {d.name}" for d in self.services.dependencies() if d.breaker.is_open
@@ -277,7 +287,10 @@ def _services(
     swept = sweep(root)
     metrics.temp_swept.inc(swept.bytes)
     workspace = Workspace(
-        root, quota_bytes=settings.temp.quota, min_free_bytes=settings.temp.min_free
+        root,
+        quota_bytes=settings.temp.quota,
+        min_free_bytes=settings.temp.min_free,
+        idle_seconds=settings.temp.lifetime,
     )
     stack.callback(workspace.close)
     sandbox = Sandbox(
