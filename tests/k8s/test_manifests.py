@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from consumers.kafka_access import GROUP_OPERATION, TOPIC_OPERATIONS
 from consumers.metrics import version_of_this
 from deploy.k8s import __main__ as generator
 from tests.k8s import invariants
@@ -102,6 +103,17 @@ def test_the_readme_lists_every_key_of_the_secret() -> None:
     section = readme.partition("## The secret")[2].partition("\n## ")[0]
     listed = set(re.findall(r"^\| `([\w.-]+)` \|", section, re.MULTILINE))
     assert listed == SECRET_KEYS
+
+
+def test_the_readme_lists_the_permissions_that_a_worker_is_tested_with() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    section = readme.partition("## What a worker may do on Kafka")[2].partition("\nDESCRIBE")[0]
+    listed = dict(re.findall(r"(?m)^\| ([a-z -]+?) \| ([A-Z]+) \|$", section))
+    topics = {
+        f"{role.replace('_letters', '-letter')} topic": operation
+        for role, operation in TOPIC_OPERATIONS.items()
+    }
+    assert listed == {**topics, "consumer group": GROUP_OPERATION}
 
 
 def test_production_speaks_tls_with_secrets_from_files() -> None:
