@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from tests.compose.group import Group
 BUNDLES = 36
 """In each round of announcements."""
 ROUNDS = 5
-PAGES = 12
+PAGES = 30
+SENDERS = 4
 END_TIMEOUT_S = 600.0
 
 
@@ -53,12 +55,13 @@ def send_and_kill_one(
 
 
 def announce(client: BundleClient, folder: Path, *, first: int) -> list[Announcement]:
-    announced = []
+    """One document each, made beforehand and sent side by side, to have much in progress."""
+    files = []
     for number in range(first, first + BUNDLES):
-        file = folder / f"{number}.pdf"
-        file.write_bytes(scan(100 + number, pages=PAGES))
-        announced.append(client.announce([file], bundle_id=f"check-{number:03d}"))
-    return announced
+        files.append(folder / f"check-{number:03d}.pdf")
+        files[-1].write_bytes(scan(100 + number, pages=PAGES))
+    with ThreadPoolExecutor(SENDERS) as senders:
+        return list(senders.map(lambda f: client.announce([f], bundle_id=f.stem), files))
 
 
 def all_submitted(settings: Settings, bundle_ids: set[str]) -> bool:
@@ -73,7 +76,7 @@ def all_submitted(settings: Settings, bundle_ids: set[str]) -> bool:
         for listed in store.list(settings.store.output_bucket, "_jobs/"):
             stored = store.get(settings.store.output_bucket, listed.key, max_bytes=2**23)
             record = json.loads(stored.body)
-            if all(shard["job_id"] for shard in record["shards"]):
+            if all(shard.get("job_id") for shard in record["shards"]):
                 submitted.add(record["bundle_id"])
     finally:
         store.close()
