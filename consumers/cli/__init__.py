@@ -9,6 +9,7 @@ import typer
 
 from consumers.cli import (
     buckets,
+    compare,
     config,
     doctor,
     local,
@@ -59,6 +60,7 @@ app.command("replay")(replay.replay)
 app.command("sweep")(sweep.sweep)
 app.command("trace")(trace.trace)
 app.command("verify")(verify.verify_)
+app.command("compare")(compare.compare)
 app.add_typer(topics.app, name="topics")
 app.add_typer(buckets.app, name="buckets")
 app.add_typer(config.app, name="config")
