@@ -22,13 +22,17 @@ from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Services
 from consumers.extraction.workspace import DocumentDirectory
 from consumers.providers.protocol import Document as SubmittedDocument
-from consumers.runtime.effects import Acquire, SafePoint, Task, Together
+from consumers.runtime.effects import Acquire, SafePoint, Sleep, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
 from schemas.events import Document, Segment
 from schemas.policy import Policy
 from schemas.reasons import Reason
 from sinks.objectstore import Download
 
+ROOM_CHECK_S = 0.5
+"""How often a document asks whether there is room on disk for it."""
+
+ASSEMBLED = "document.pdf"
 PageRun = tuple[int, int, int]
 """(segment (1-based), first page in its source, number of pages)."""
 
@@ -84,7 +88,7 @@ class LocalDocument:
     @property
     def here(self) -> bool:
         """`part` gives a file without taking another place of the worker's capacity."""
-        return self._local is not None
+        return self._local is not None and not (self._directory and self._directory.closed)
 
     def sources(self) -> Task:
         """Task: the fetched sources (tuple[FetchedSource, ...]), one per segment."""
@@ -93,6 +97,7 @@ class LocalDocument:
             return (yield from self._sources_made())
         finally:
             making.release()
+            self._rests()
 
     def ensure(self) -> Task:
         """Task: the inspected `Local`, made now if it is not here."""
@@ -101,6 +106,7 @@ class LocalDocument:
             return (yield from self._local_made())
         finally:
             making.release()
+            self._rests()
 
     def part(self, first_page: int, last_page: int) -> Task:
         """Task: a `SubmittedDocument` of these pages. It stays until the caller gives it back with
@@ -145,6 +151,18 @@ class LocalDocument:
                 self._directory.remove(path.name)
         if self._drop_when_unused and not self._users and not self._making.in_use:
             self.close()
+        self._rests()
+
+    def _rests(self) -> None:
+        if self._directory is not None and not self._users and not self._making.in_use:
+            self._directory.rests()
+
+    def _wakes(self) -> None:
+        """A copy that rested for too long may be gone: it is made again then."""
+        if self._directory is not None:
+            self._directory.wakes()
+            if self._directory.closed:
+                self.close()
 
     def drop(self) -> None:
         """The files go as soon as nobody uses them; `ensure` can bring them back."""
@@ -170,6 +188,7 @@ class LocalDocument:
                 permit.release()
 
     def _sources_made(self) -> Task:
+        self._wakes()
         self._drop_when_unused = False
         if self._sources is None:
             if self._permit is None:
@@ -178,6 +197,7 @@ class LocalDocument:
             if self._directory is None:
                 self._directory = self._services.workspace.document_dir("document")
             try:
+                yield from self._make_room(self._directory)
                 with self._scope.stage("fetch"):
                     self._sources = yield from self._fetch()
             except BaseException:
@@ -186,6 +206,7 @@ class LocalDocument:
         return self._sources
 
     def _local_made(self) -> Task:
+        self._wakes()
         if self._local is None:
             sources: tuple[FetchedSource, ...] = yield from self._sources_made()
             yield SafePoint()
@@ -209,11 +230,34 @@ class LocalDocument:
 
     # -- fetch -------------------------------------------------------------------------------
 
-    def _fetch(self) -> Task:
-        segments = self._document.segments
+    def _distinct(self) -> dict[tuple[str, str], Segment]:
+        """The sources by place; several segments may share one."""
         distinct: dict[tuple[str, str], Segment] = {}
-        for segment in segments:
+        for segment in self._document.segments:
             distinct.setdefault(self._place(segment), segment)
+        return distinct
+
+    def _make_room(self, directory: DocumentDirectory) -> Task:
+        """Waits until there is room for all that the event says will come, before any of it does:
+        documents that each have a part of their files would wait for each other."""
+        sizes = {
+            _source_name(number): segment.source.bytes or 0
+            for number, segment in enumerate(self._distinct().values())
+        }
+        if self._assembles:
+            most = self._policy.limits.max_document_bytes
+            sizes[ASSEMBLED] = min(sum(sizes.values()), most)
+        if sum(sizes.values()) > self._services.workspace.quota_bytes:
+            raise DocumentFailed(Reason.TOO_LARGE, "fetch", "temp_quota")
+        if directory.reserve(sizes):
+            return
+        self._scope.note("waits_for_room", stage="fetch")
+        with self._scope.timeline.during("queue"):
+            while not directory.reserve(sizes):
+                yield Sleep(ROOM_CHECK_S)
+
+    def _fetch(self) -> Task:
+        distinct = self._distinct()
         if len(distinct) == 1:
             (place, segment), *_ = distinct.items()
             fetched = {place: (yield from self._fetch_one(segment, 0))}
@@ -224,7 +268,13 @@ class LocalDocument:
                 if outcome.error is not None:
                     raise outcome.error
             fetched = {p: o.value for p, o in zip(distinct, outcomes, strict=True)}
-        return tuple(fetched[self._place(segment)] for segment in segments)
+        return tuple(fetched[self._place(segment)] for segment in self._document.segments)
+
+    @property
+    def _assembles(self) -> bool:
+        """A document with a password is cut out of its encryption: the service has no password."""
+        whole = self._document.is_whole
+        return not whole or self._document.segments[0].password_secret is not None
 
     def _place(self, segment: Segment) -> tuple[str, str]:
         return (segment.source.bucket or self._services.input_bucket, segment.source.key)
@@ -239,7 +289,7 @@ class LocalDocument:
         if source.bytes is not None and source.bytes > bound:
             raise DocumentFailed(Reason.TOO_LARGE, "fetch")
         assert self._directory is not None
-        directory, name = self._directory, f"source-{number}.pdf"
+        directory, name = self._directory, _source_name(number)
 
         def fetch() -> Download:
             downloaded = services.sources.download(
@@ -277,10 +327,9 @@ class LocalDocument:
             accept_header_offset=limits.accept_header_offset,
         )
         path, page_map = sources[0].path, None
-        # A document with a password is cut out of its encryption: the service has no password.
-        if not self._document.is_whole or segments[0].password_secret is not None:
+        if self._assembles:
             assert self._directory is not None
-            path = self._directory.file("document.pdf")
+            path = self._directory.file(ASSEMBLED)
             parts = [
                 AssemblyPart(
                     source.path,
@@ -291,7 +340,7 @@ class LocalDocument:
                 for source, segment in zip(sources, segments, strict=True)
             ]
             assembled: Assembled = yield from self._assemble(
-                self._scope, parts, self._directory, "document.pdf"
+                self._scope, parts, self._directory, ASSEMBLED
             )
             page_map = assembled.page_map
         inspection: Inspection = yield from self._sandboxed(
@@ -337,6 +386,10 @@ class LocalDocument:
     def _sandboxed(self, scope: Scope, fn: Callable[[], object]) -> Task:
         services, retries = self._services, self._policy.retries
         return (yield from call(services, scope, services.parser, "parse", fn, retries=retries))
+
+
+def _source_name(number: int) -> str:
+    return f"source-{number}.pdf"
 
 
 def runs_of(page_map: Sequence[tuple[int, int]]) -> tuple[PageRun, ...]:

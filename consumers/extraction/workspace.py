@@ -22,7 +22,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -85,13 +85,16 @@ class Workspace:
         quota_bytes: int,
         min_free_bytes: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        idle_seconds: float | None = None,
     ) -> None:
         """`root` is made (0700) if it is missing; one that exists keeps its permissions.
 
         `quota_bytes` bounds what this process writes; `min_free_bytes` is what it leaves free on
-        the file system. Raises OSError if nothing can be created there.
+        the file system; `idle_seconds` is how long `DocumentDirectory.rests` lets one live (None:
+        for ever). Raises OSError if nothing can be created there.
         """
-        self._quota_bytes = quota_bytes
+        self.quota_bytes = quota_bytes
+        self.idle_seconds = idle_seconds
         self._min_free_bytes = min_free_bytes
         self._clock = clock
         self._lock = threading.Lock()
@@ -110,7 +113,7 @@ class Workspace:
 
     def has_room(self, expected_bytes: int = 0) -> bool:
         """Whether so many bytes more are within the quota and leave enough of the disk free."""
-        if self.used_bytes + expected_bytes > self._quota_bytes:
+        if self.used_bytes + expected_bytes > self.quota_bytes:
             return False
         disk = os.statvfs(self.path)
         return disk.f_bavail * disk.f_frsize - expected_bytes >= self._min_free_bytes
@@ -162,8 +165,8 @@ class Workspace:
 
     def _charge(self, size: int) -> None:
         with self._lock:
-            if self._used_bytes + size > self._quota_bytes:
-                raise WorkspaceFull(f"the quota of {self._quota_bytes} bytes is used up")
+            if self._used_bytes + size > self.quota_bytes:
+                raise WorkspaceFull(f"the quota of {self.quota_bytes} bytes is used up")
             self._used_bytes += size
 
     def _release(self, size: int) -> None:
@@ -190,6 +193,35 @@ class DocumentDirectory:
         """The path of a file in here; nothing is created."""
         _check_name(name)
         return self.path / name
+
+    @property
+    def closed(self) -> bool:
+        """The files are gone."""
+        return self._closed
+
+    def rests(self) -> None:
+        """Nobody uses the files now: when that lasts too long they may be removed."""
+        idle = self._workspace.idle_seconds
+        self.expires_at = None if idle is None else self._workspace._clock() + idle
+
+    def wakes(self) -> None:
+        """The files are used, for however long that takes."""
+        self.expires_at = None
+
+    def reserve(self, sizes: Mapping[str, int]) -> bool:
+        """Count files before they are written, all of them or none; `account` says later how large
+        each became. False: there is no room for them now."""
+        total = sum(sizes.values())
+        if not self._workspace.has_room(total):
+            return False
+        try:
+            self._workspace._charge(total)
+        except WorkspaceFull:  # another thread was quicker
+            return False
+        with self._lock:
+            for name, size in sizes.items():
+                self._sizes[name] = self._sizes.get(name, 0) + size
+        return True
 
     @contextlib.contextmanager
     def create(self, name: str) -> Iterator[AccountedFile]:

@@ -289,3 +289,39 @@ def test_workspaces_that_start_while_others_sweep_keep_their_directories(root: P
         stop.set()
         for sweeper in sweepers:
             sweeper.join()
+
+
+def test_room_is_reserved_for_all_files_or_none(root: Path) -> None:
+    with Workspace(root, 1000) as workspace:
+        with workspace.document_dir("first") as first, workspace.document_dir("second") as second:
+            assert first.reserve({"a": 300, "b": 400})
+            assert not second.reserve({"a": 200, "b": 200})
+            assert workspace.used_bytes == 700
+            assert second.reserve({"a": 300})
+        assert workspace.used_bytes == 0
+
+
+def test_a_reserved_file_counts_as_large_as_it_became(root: Path) -> None:
+    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+        assert document.reserve({"source.pdf": 1000})
+        document.file("source.pdf").write_bytes(bytes(400))
+        document.account("source.pdf")
+        assert workspace.used_bytes == 400
+
+
+def test_no_room_is_reserved_on_a_disk_that_is_nearly_full(root: Path) -> None:
+    with Workspace(root, MIB, min_free_bytes=1 << 62) as workspace:
+        assert not workspace.document_dir("doc").reserve({"source.pdf": 1})
+
+
+def test_only_documents_that_rest_for_too_long_are_removed(root: Path) -> None:
+    now = [0.0]
+    with Workspace(root, MIB, clock=lambda: now[0], idle_seconds=10) as workspace:
+        resting, woken = workspace.document_dir("resting"), workspace.document_dir("woken")
+        for document in (resting, woken):
+            document.rests()
+        woken.wakes()
+        now[0] = 10.0
+        assert workspace.remove_expired() == 1
+        assert resting.closed
+        assert not woken.closed
