@@ -45,6 +45,8 @@ INTAKE_CHECK_S = 0.5
 IN_FLIGHT_HIGH = 50
 REVOKE_DEADLINE_S = 5.0
 COMMIT_LATENCY_S = 0.01
+IDLE_S = 2.0
+"""Short, so that copies of documents that rest expire in many runs, and are fetched again."""
 
 
 class _Died(Exception):
@@ -82,7 +84,12 @@ class SimWorker:
             fail=lambda code, message: world.violated(f"{name} would stop: {message}"),
         )
         sweep(world.root)
-        self.workspace = Workspace(world.root, quota_bytes=1 << 30)
+        self.workspace = Workspace(
+            world.root,
+            quota_bytes=1 << 30,
+            clock=self.clock.monotonic,
+            idle_seconds=IDLE_S,
+        )
         self.services = self._services()
         self._busy = False
         self._calls: dict[Job, None] = {}
@@ -163,6 +170,7 @@ class SimWorker:
 
     def _intake_allowed(self) -> bool:
         services = self.services
+        self.workspace.remove_expired()
         if held_up(services.dependencies()):
             return False
         return services.storm.admits(self.clock.monotonic())
