@@ -44,6 +44,22 @@ def throughput(times: Mapping[str, Sequence[float]], folder: Path) -> Path:
     return _save(figure, axes, folder, "throughput")
 
 
+def lines(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    folder: Path,
+    name: str,
+    x_label: str,
+    y_label: str,
+) -> Path:
+    """On logarithmic axes."""
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for title, points in series.items():
+        axes.loglog(*zip(*points, strict=True), marker="o", label=title)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    return _save(figure, axes, folder, name)
+
+
 def _save(figure: Figure, axes: Axes, folder: Path, name: str) -> Path:
     axes.grid(alpha=0.3)
     axes.legend()
