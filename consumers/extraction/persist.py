@@ -12,7 +12,7 @@ from typing import Any
 
 from consumers.extraction.calls import call, pause
 from consumers.extraction.jobs import Job
-from consumers.extraction.local_document import source_page
+from consumers.extraction.page_runs import source_page
 from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedImage
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Dependency, Services

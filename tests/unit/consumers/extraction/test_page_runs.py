@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.extraction.local_document import runs_of, source_page
+from consumers.extraction.page_runs import runs_of, source_page
 
 page_maps = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), min_size=1, max_size=40)
 
