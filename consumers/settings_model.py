@@ -271,7 +271,7 @@ class TempSettings(Section):
     min_free: Size = Field(512 * MIB, ge=0)
     """Free space on that disk below which intake pauses."""
     lifetime: Duration = Field(6 * 3600.0, gt=0)
-    """After which a forgotten file may be removed even while its worker lives."""
+    """After which files that nobody uses are removed; they are fetched again when needed."""
 
 
 class WorkerSettings(Section):
