@@ -77,7 +77,7 @@ class Learned:
 
 ENOUGH_JOBS = 20
 """Of a size, before its run times are believed."""
-EARLY_SHARE = 0.03
+EARLY_SHARE = 0.04
 """Of the jobs may end before the first poll that is meant to find them finished."""
 SPENT_SHARE = 0.97
 """Of doubling's polls are planned with: the jobs to come are not quite those that were."""
