@@ -72,7 +72,7 @@ def engine_version() -> str:
         raise NoEngine("there is no docker command on the PATH")
     done = run("docker", "version", "--format", "{{.Server.Version}}", check=False)
     if done.returncode:
-        raise NoEngine(f"no Docker engine answers: {done.stderr.strip().splitlines()[-1:]}")
+        raise NoEngine(f"no Docker engine answers: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
