@@ -43,19 +43,14 @@ release-check: install  ## Build wheel, sdist and bill of materials; install the
 	$(BIN)/python -m deploy.release.check
 
 # requirements-runtime.lock is what the image installs: the same versions, without development.
-COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
-  --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-  --output-file - pyproject.toml
-CLEAN = sed '/^\# WARNING/d; /^\# Consider/d; /^bundle-extractor/d'
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-annotate --no-header pyproject.toml
 
 lock: $(VENV)/.installed  ## Resolve the dependencies anew into the lock files.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	$(COMPILE) --extra dev --upgrade | $(CLEAN) > requirements.lock.new
-	mv requirements.lock.new requirements.lock
-	$(COMPILE) --extra extractor --extra aws --extra google --extra otel \
-	  --build-deps-for wheel \
-	  --constraint requirements.lock | $(CLEAN) > requirements-runtime.lock.new
-	mv requirements-runtime.lock.new requirements-runtime.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(COMPILE) --extra dev --upgrade --output-file requirements.lock
+	echo setuptools | $(COMPILE) - --extra extractor --extra aws --extra google --extra otel \
+	  --constraint requirements.lock --output-file requirements-runtime.lock
 
 compose-check: install  ## docker-compose.yml on a Docker engine: three workers, one is killed.
 	$(BIN)/python -m tests.compose
