@@ -25,7 +25,10 @@ CONSOLE_TOOLS = Jar(
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
     "4eb9a7fbfd63badfd8d1a677aa2d54b47b2b2d442ff7d68fd223972afea1954c",
 )
-KINDS = {"", "local", "tour", "example", "example-node", "example-console", "settings", "ci"}
+KINDS = {
+    *("", "local", "tour", "example", "example-node", "example-console", "settings", "ci"),
+    "docker",  # what `make compose-check` does where there is a Docker engine
+}
 
 
 def commands(kind: str) -> list[str]:
