@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
 )
 
+from consumers.kafka_access import TOPIC_OPERATIONS
 from consumers.kafka_client import kafka_client
 from consumers.operations.checks import Check, failed, ok, warning
 from consumers.settings import Settings, SettingsError
@@ -70,10 +71,7 @@ def _permissions(settings: Settings, admin: AdminClient) -> Iterator[Check]:
         topics.ledger: (read, write),
     }
     worker_needs = {
-        topics.events: {read},
-        topics.results: {write},
-        topics.dead_letters: {write},
-        topics.ledger: {write},
+        name: {AclOperation[TOPIC_OPERATIONS[role]]} for role, name in topics.model_dump().items()
     }
     described = admin.describe_topics(
         TopicCollection(list(wanted)),
