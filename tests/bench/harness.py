@@ -234,6 +234,18 @@ def rate(times: Sequence[float], low: float = 0.1, high: float = 0.9) -> float:
     return count / (last - first) if last > first else 0.0
 
 
+def rate_of_waves(times: Sequence[float], period_s: float) -> float:
+    """As `rate`, over a whole number of periods: jobs that started together end together, and a
+    window that begins or ends between two such waves would count one too many or too few."""
+    ordered = sorted(times)
+    start, end = ordered[len(ordered) // 10], ordered[int(len(ordered) * 0.9) - 1]
+    periods = int((end - start) / period_s)
+    if not periods:
+        return rate(times)
+    until = start + periods * period_s
+    return sum(start < at <= until for at in ordered) / (periods * period_s)
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
