@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -48,9 +49,12 @@ def crash(
         ended = [one.result() for one in running]
     verdicts = [verdict for verdict, _ in ended]
     recoveries = _kills_under_load(servers, kills) if kills else []
+    missed = Counter(str(place) for _, places_missed in ended for place in places_missed)
+    reached = Counter(str(place) for place in places) - missed
     return _summed(verdicts) | {
         "rounds": rounds,
-        "boundaries_not_reached": [place for _, missed in ended for place in missed],
+        # Not once in the whole run: on a busy machine a job may end before its third poll.
+        "boundaries_not_reached": sorted(set(missed) - set(reached)),
         "seconds_to_full_throughput": _worst(recoveries),
         "recoveries": recoveries,
     }
