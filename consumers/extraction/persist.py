@@ -20,7 +20,8 @@ from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from consumers.extraction.workspace import DocumentDirectory
 from consumers.providers.errors import ImageExpired, JobNotFound
 from consumers.providers.protocol import FetchedImage, JobState, JobStatus, RemoteImage
-from consumers.runtime.effects import Task, Together
+from consumers.runtime.effects import Acquire, Task, Together
+from consumers.runtime.limiter import Limiter, Permit
 from schemas.identity import idempotency_key, image_name
 from schemas.job_record import JobRecord
 from schemas.manifest import Manifest, ManifestImage, ManifestJob
@@ -33,6 +34,10 @@ BATCH = 16
 LANES = 3
 """Batches of one document that are under way at the same time, each in another step: together they
 bound its local images."""
+
+TRANSFERS = 6
+"""Images of one document that are fetched or stored at the same moment: more of them would queue in
+the pools before the few calls of every small document behind it."""
 
 
 class JobLost(Exception):
@@ -239,13 +244,16 @@ def _store_images(
     waiting = deque(range(0, len(named), BATCH))
     stored: dict[int, list[ManifestImage]] = {}
     directory = services.workspace.document_dir("images")
+    transfers = Limiter(TRANSFERS)
 
     def lane() -> Task:
         while waiting:
             start = waiting.popleft()
             batch = named[start : start + BATCH]
             try:
-                stored[start] = yield from _store_batch(services, scope, policy, batch, directory)
+                stored[start] = yield from _store_batch(
+                    services, scope, policy, batch, directory, transfers
+                )
             except BaseException:
                 waiting.clear()  # the other lanes end with what they have begun
                 raise
@@ -263,9 +271,10 @@ def _store_batch(
     policy: Policy,
     batch: Sequence[NamedImage],
     directory: DocumentDirectory,
+    transfers: Limiter,
 ) -> Task:
     fetched: list[FetchedImage] = yield from _all(
-        [_fetch(services, scope, policy, image, directory) for image in batch]
+        [_limited(transfers, _fetch(services, scope, policy, i, directory)) for i in batch]
     )
     limits = policy.limits
     verified: list[VerifiedImage | RejectedImage] = yield from _call(
@@ -290,11 +299,22 @@ def _store_batch(
             raise DocumentFailed(Reason(checked.reason), "persist")
         if checked.sha256 != local.sha256:
             raise DocumentFailed(Reason.IMAGE_NOT_AN_IMAGE, "persist", "changed_on_disk")
-        uploads.append(_upload(services, scope, policy, image, local.path, checked))
+        upload = _upload(services, scope, policy, image, local.path, checked)
+        uploads.append(_limited(transfers, upload))
     stored: list[ManifestImage] = yield from _all(uploads)
     for local in fetched:
         directory.remove(local.path.name)
     return stored
+
+
+def _limited(transfers: Limiter, task: Task) -> Task:
+    """Task: what ``task`` gives, once it has a place. A drain does not end it here: what is under
+    way gets its manifest."""
+    permit: Permit = yield Acquire(transfers, "image", through_drain=True)
+    try:
+        return (yield from task)
+    finally:
+        permit.release()
 
 
 def _all(tasks: Sequence[Task]) -> Task:
