@@ -220,12 +220,14 @@ def test_too_much_memory_is_its_own_reason(tmp_path: Path, small: Path) -> None:
         assert sandbox.peak_bytes < limits.memory_bytes
 
 
-def test_an_object_that_decodes_to_more_than_the_memory_is_a_rejection(tmp_path: Path) -> None:
+def test_an_object_that_decodes_to_more_than_the_memory_is_refused(tmp_path: Path) -> None:
+    # Which of the two it is depends on which allocation fails first: an engine may hide it.
     path = written(tmp_path / "bomb.pdf", documents_pdfs.object_stream_bomb(256 * MIB))
     limits = SandboxLimits(memory_bytes=256 * MIB)
     with Sandbox(1, limits) as sandbox:
-        with pytest.raises(DocumentRejected, match="unreadable"):
+        with pytest.raises((DocumentRejected, SandboxMemory)) as refused:
             sandbox.inspect(path, LIMITS)
+        assert refused.value.reason in ("unreadable", "parse_memory")
         assert sandbox.peak_bytes < limits.memory_bytes
 
 
