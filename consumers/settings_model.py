@@ -258,7 +258,7 @@ class SandboxSettings(Section):
     cpu_time: Duration = Field(10.0, gt=0)
     """Processor time of one call."""
     wall_time: Duration = Field(30.0, gt=0)
-    """Time of one call; twice as much for one that takes long and lets others go first."""
+    """Time of one call."""
 
 
 class TempSettings(Section):

@@ -20,9 +20,8 @@ class SandboxLimits:
     """Address space of a process with its interpreter and engines, which take about 150 MiB."""
     cpu_seconds: float = 5.0
     wall_seconds: float = 60.0
-    """Much more than `cpu_seconds`, so that a busy machine alone fails no document; twice as much
-    for one that is at a lower priority."""
-    slow_after_seconds: float = 0.15
+    """Much more than `cpu_seconds`, so that a busy machine alone fails no document."""
+    slow_after_seconds: float = 0.25
     """When a document makes room for others; see `Sandbox`. Until then one that hangs holds a
     place that others wait for."""
     file_bytes: int = 1024 * MIB

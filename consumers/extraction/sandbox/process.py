@@ -22,8 +22,8 @@ from consumers.extraction.sandbox.limits import SandboxLimits
 
 _START_SECONDS = 60.0  # importing the engines takes 0.5 s of CPU; a loaded machine may be slow
 _COMMAND_SECONDS = 15.0
-# A tenth of the CPU time of a process of normal priority, where they compete.
-_SLOW_NICENESS = 10
+# A third of the CPU time of a process of normal priority, where they compete.
+_SLOW_NICENESS = 5
 
 
 class NurseryLost(Exception):
@@ -146,11 +146,10 @@ class SandboxProcess:
         self.process_id = process_id
         self.requests = 0
         self.peak_bytes = 0
-        self._wall_seconds = self._deadline = 0.0
+        self._deadline = 0.0
 
     def send(self, message: channel.Message, files: Sequence[int], wall_seconds: float) -> None:
         """Raises ChannelTimeout and ChannelClosed, as do the others; it is then unusable."""
-        self._wall_seconds = wall_seconds
         self._deadline = time.monotonic() + wall_seconds
         self.requests += 1
         self.connection.settimeout(wall_seconds)
@@ -170,8 +169,6 @@ class SandboxProcess:
         return answer
 
     def lower_priority(self) -> None:
-        """Let others go first, and allow twice the time: it is now slow because it has to be."""
-        self._deadline += self._wall_seconds
         with contextlib.suppress(OSError):  # it may have ended
             os.setpriority(os.PRIO_PROCESS, self.process_id, _SLOW_NICENESS)
 
