@@ -100,8 +100,9 @@ def _brokers(stack: tuple[Path, dict[str, str]]) -> str:
 def test_the_readme_has_no_kind_of_command_that_nothing_runs() -> None:
     assert {found for found, _ in FENCE.findall((ROOT / "README.md").read_text())} <= KINDS
     ci = (ROOT / ".ci" / "run").read_text()
+    ran = [line for line in ci.splitlines() if not line.lstrip().startswith(("#", "step"))]
     for command in commands(""):
-        assert f"\n{command}\n" in ci
+        assert any(command in line for line in ran), command
 
 
 def test_the_tour_works_as_written(stack: tuple[Path, dict[str, str]]) -> None:
