@@ -122,8 +122,8 @@ def test_each_bad_input_costs_one_dead_letter_and_harms_nothing_else(
     ("setting", "value", "says"),
     [
         ("kafka.bootstrapservers", "x", "kafka.bootstrap_servers"),
-        ("kafka.max_poll_interval", "60", "a duration such as 250ms, 30s"),
-        ("temp.quota", "lots", "a size such as 512KiB"),
+        ("kafka.max_poll_interval", "60", "such as 250ms, 30s"),
+        ("temp.quota", "lots", "such as 512KiB"),
         ("store.secret_key", "", "store.secret_key must be set"),
         ("store.endpoint", "ftp://x", "endpoint_url must be http"),
         ("policies.default.provider", "nobody", "providers.nobody"),
