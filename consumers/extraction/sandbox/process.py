@@ -22,8 +22,8 @@ from consumers.extraction.sandbox.limits import SandboxLimits
 
 _START_SECONDS = 60.0  # importing the engines takes 0.5 s of CPU; a loaded machine may be slow
 _COMMAND_SECONDS = 15.0
-# A third of the CPU time of a process of normal priority, where they compete.
-_SLOW_NICENESS = 5
+# A tenth of the CPU time of a process of normal priority, where they compete.
+_SLOW_NICENESS = 10
 
 
 class NurseryLost(Exception):

@@ -359,10 +359,11 @@ def test_a_process_has_limits_no_network_and_nothing_of_the_environment(
         assert os.getsid(process.pid) != os.getsid(0)
 
 
-def test_a_process_holds_no_file_of_the_worker_open(tmp_path: Path) -> None:
+def test_a_process_holds_no_file_of_the_worker_open(tmp_path: Path, small: Path) -> None:
     with (tmp_path / "open.txt").open("w") as file:
         os.set_inheritable(file.fileno(), True)
         with Sandbox(1) as sandbox:
+            sandbox.inspect(small, LIMITS)  # it is done with what it opens at its start
             (process,) = processes_of(sandbox)
             targets = {
                 os.readlink(f"/proc/{process.pid}/fd/{number}")
