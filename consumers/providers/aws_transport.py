@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from consumers.providers.errors import CallFailed
-from consumers.providers.transport import Limits, body_pieces, new_pool, opened
+from consumers.providers.transport import Limits, body_pieces, new_origins, opened, target_of
 
 
 class BoundedSender:
@@ -24,7 +24,7 @@ class BoundedSender:
 
     def __init__(self, limits: Limits, *, connections: int, ca_file: Path | None) -> None:
         self._limits = limits
-        self._pool = new_pool(limits, connections=connections, ca_file=ca_file)
+        self._origins = new_origins(limits, connections=connections, ca_file=ca_file)
 
     def __call__(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse | None:
         """Raises:
@@ -35,9 +35,9 @@ class BoundedSender:
         headers = {name: _text(value) for name, value in request.headers.items()}
         headers["Accept-Encoding"] = "identity"
         with opened(
-            self._pool,
+            self._origins.of_url(request.url),
             request.method,
-            request.url,
+            target_of(request.url),
             operation="",
             headers=headers,
             body=request.body,
@@ -52,7 +52,7 @@ class BoundedSender:
             return AWSResponse(request.url, response.status, response.headers, raw)
 
     def close(self) -> None:
-        self._pool.clear()
+        self._origins.close()
 
 
 class _Body:

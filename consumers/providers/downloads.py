@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import urllib3
-
 from consumers.providers import retry_after
 from consumers.providers.errors import (
     CallFailed,
@@ -31,10 +29,12 @@ from consumers.providers.transport import (
     MAX_URL_LENGTH,
     Limits,
     body_pieces,
-    new_pool,
+    new_origins,
     opened,
     origin_of,
+    target_of,
 )
+from sinks.http1 import Origin
 
 _OPERATION = "fetch_image"
 
@@ -70,7 +70,7 @@ class DownloadClient:
         self._rules = rules
         self._own_origin = origin_of(rules.own_origin) if rules.own_origin else None
         self._limits = limits
-        self._pool = new_pool(limits, connections=connections, ca_file=ca_file, hosts=32)
+        self._origins = new_origins(limits, connections=connections, ca_file=ca_file, hosts=32)
 
     def fetch(
         self,
@@ -112,7 +112,7 @@ class DownloadClient:
         raise CallFailed(code, operation=_OPERATION)
 
     def close(self) -> None:
-        self._pool.clear()
+        self._origins.close()
 
     def _allowed(self, url: str) -> tuple[str, int, list[str], bool]:
         try:
@@ -144,11 +144,10 @@ class DownloadClient:
         expected_sha256: str | None,
     ) -> ReceivedFile:
         parts = urlsplit(url)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         with opened(
-            self._pool_for(parts.scheme, host, port, address),
+            self._server(parts.scheme, host, port, address),
             "GET",
-            target,
+            target_of(url),
             operation=_OPERATION,
             headers={"Host": parts.netloc, "Accept-Encoding": "identity", "Accept": "*/*"},
             body=None,
@@ -169,11 +168,8 @@ class DownloadClient:
             raise ImageExpired("image_url_expired", status=status, operation=_OPERATION)
         raise failure(status, None, operation=_OPERATION, retry_after=hint)
 
-    def _pool_for(
-        self, scheme: str, host: str, port: int, address: str
-    ) -> urllib3.HTTPConnectionPool:
-        tls = {"server_hostname": host, "assert_hostname": host} if scheme == "https" else {}
-        return self._pool.connection_from_host(address, port=port, scheme=scheme, pool_kwargs=tls)
+    def _server(self, scheme: str, host: str, port: int, address: str) -> Origin:
+        return self._origins.of(scheme, address, port, host if scheme == "https" else None)
 
 
 def _matches(rule: str, host: str, port: int) -> bool:

@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
-
-import urllib3
+from urllib.parse import urljoin
 
 from consumers.providers import retry_after
 from consumers.providers.errors import ProviderError, ResponseUnsafe
@@ -31,12 +29,14 @@ from consumers.providers.transport import (
     MAX_URL_LENGTH,
     Limits,
     body_pieces,
-    new_pool,
+    new_origins,
     opened,
     origin_of,
+    target_of,
     unusable,
 )
 from consumers.providers.uploads import Upload
+from sinks.http1 import Response
 
 _SHORTEST_SECRET = 8
 
@@ -85,8 +85,8 @@ class ApiClient:
         self._credential = credential
         self._code_of = code_of
         self.limits = limits
-        self._pools = new_pool(limits, connections=connections, ca_file=ca_file, hosts=1)
-        self._pool = self._pools.connection_from_url(self.base_url)
+        self._origins = new_origins(limits, connections=connections, ca_file=ca_file, hosts=1)
+        self._server = self._origins.of(*self._origin)
 
     def url(self, path: str) -> str:
         """The absolute URL of ``path`` below the base URL."""
@@ -180,7 +180,7 @@ class ApiClient:
         raise self.failure(answer, operation=operation, codes=codes)
 
     def close(self) -> None:
-        self._pools.clear()
+        self._origins.close()
 
     @contextmanager
     def _open(
@@ -191,7 +191,7 @@ class ApiClient:
         headers: Mapping[str, str] | None,
         body: bytes | Upload | None,
         extra_read_seconds: float,
-    ) -> Iterator[urllib3.BaseHTTPResponse]:
+    ) -> Iterator[Response]:
         target = self.own_url(
             url if url.startswith(("http://", "https://")) else self.url(url), operation=operation
         )
@@ -204,11 +204,10 @@ class ApiClient:
             data = body.chunks()
         else:
             data = body
-        parts = urlsplit(target)
         with opened(
-            self._pool,
+            self._server,
             method,
-            f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/",
+            target_of(target),
             operation=operation,
             headers=sent,
             body=data,
@@ -217,7 +216,7 @@ class ApiClient:
         ) as response:
             yield response
 
-    def _body(self, response: urllib3.BaseHTTPResponse, *, operation: str) -> bytes:
+    def _body(self, response: Response, *, operation: str) -> bytes:
         received = bytearray()
         for piece in body_pieces(response, self.limits, operation=operation):
             received += piece

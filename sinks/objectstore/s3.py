@@ -34,7 +34,7 @@ from sinks.objectstore.protocol import (
     StoredObject,
 )
 from sinks.objectstore.settings import S3Settings
-from sinks.objectstore.transport import Transport, finish, stamp
+from sinks.objectstore.transport import Transport, stamp
 from sinks.objectstore.writes import SHA256_METADATA, Write
 
 Observe = Callable[[str, str, float, int], None]
@@ -92,7 +92,7 @@ class S3Store:
                 chunks = self._transport.chunks("get", bucket, response, max_bytes=max_bytes)
                 body = b"".join(chunks)
             finally:
-                finish(response)
+                response.close()
             measure.size = len(body)
             return StoredObject(body, *stamp(response))
 
@@ -120,7 +120,7 @@ class S3Store:
                     file.write(chunk)
                     measure.size += len(chunk)
             finally:
-                finish(response)
+                response.close()
             if expected_sha256 is not None and digest.hexdigest() != expected_sha256:
                 raise ChecksumMismatch("download", bucket)
             file.keep()
@@ -246,7 +246,7 @@ class S3Store:
 
     def _head(self, operation: str, bucket: str, key: str) -> ObjectInfo:
         response = self._transport.send("HEAD", bucket, key, operation=operation)
-        finish(response)
+        response.close()
         etag, content_type, last_modified = stamp(response)
         length = response.headers.get("Content-Length", "")
         if not length.isdecimal():

@@ -1,32 +1,27 @@
 """Signed HTTP requests to an S3 store: one connection pool, one attempt, no redirects.
 
-urllib3 with minio's own signer instead of the `minio.Minio` client: that one has no public way to
-send `If-None-Match`, reads files into memory to sign them, and cannot tell a 412 without a body
-from a broken answer. Both share one connection pool.
+`sinks.http1` with minio's own signer instead of the `minio.Minio` client: that one has no public
+way to send `If-None-Match`, reads files into memory to sign them, cannot tell a 412 without a body
+from a broken answer, and costs four times the CPU.
 
-Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests are
-dropped: a key may be confidential.
+Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests (of the
+minio client) are dropped: a key may be confidential.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import IO, cast
+from typing import Any, BinaryIO
 from urllib.parse import SplitResult, quote
 
 import urllib3
 from minio.credentials.credentials import Credentials
 from minio.signer import sign_v4_s3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ReadTimeoutError,
-)
 
+from sinks.http1 import HttpFailure, NotConnected, Origin, Origins, Response
 from sinks.objectstore.answers import (
     MAX_ERROR_BODY_BYTES,
     error_code,
@@ -41,8 +36,6 @@ from sinks.objectstore.settings import S3Settings
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-Response = urllib3.BaseHTTPResponse
-
 
 def _only_errors(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.ERROR
@@ -54,7 +47,7 @@ logging.getLogger("urllib3.connectionpool").addFilter(_only_errors)
 
 
 class Transport:
-    """Thread-safe. `pool_manager` is shared with the minio client for the everyday calls."""
+    """Thread-safe. `pool_manager` is for the minio client, which makes the everyday calls."""
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
@@ -79,10 +72,13 @@ class Transport:
             cert_reqs="CERT_REQUIRED",
             ca_certs=str(settings.ca_file) if settings.ca_file else None,
         )
-        # With one host for all buckets its pool is kept: the manager's look-up takes a tenth of a
-        # request's CPU. With a host per bucket the manager closes the least used, so they are not.
-        one_host = settings.addressing == "path"
-        self._only_pool = self._pool(self._netloc) if one_host else None
+        self._origins = Origins(
+            connect_seconds=settings.connect_timeout,
+            kept=settings.max_connections,
+            most=16,  # with virtual addressing every bucket has a host of its own
+            ca_file=settings.ca_file,
+        )
+        self._path_origin = self._origin(self._netloc)
 
     def send(
         self,
@@ -92,7 +88,7 @@ class Transport:
         *,
         operation: str,
         headers: Mapping[str, str] | None = None,
-        body: bytes | IO[bytes] | None = None,
+        body: bytes | BinaryIO | None = None,
         length: int = 0,
         sha256: str = EMPTY_SHA256,
     ) -> Response:
@@ -103,7 +99,7 @@ class Transport:
         """
         netloc, path = self._address(bucket, key)
         now = datetime.now(UTC)
-        signed: dict[str, str | list[str] | tuple[str]] = {**(headers or {})}
+        signed: dict[str, Any] = {**(headers or {})}
         signed["Host"] = netloc
         signed["x-amz-content-sha256"] = sha256
         signed["x-amz-date"] = now.strftime("%Y%m%dT%H%M%SZ")
@@ -123,21 +119,19 @@ class Transport:
         signed["User-Agent"] = "bundle-extractor"
         if body is not None:
             signed["Content-Length"] = str(length)
-        response = self._exchange(
-            operation,
-            bucket,
-            lambda pool: pool.urlopen(
-                method,
-                path,
-                body=body,
-                headers=cast(dict[str, str], signed),
-                retries=False,
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            ),
-            netloc=netloc,
-        )
+        origin = self._path_origin if netloc == self._netloc else self._origin(netloc)
+        try:
+            response = origin.request(
+                method, path, headers=signed, body=body, read_seconds=self._settings.read_timeout
+            )
+        except NotConnected as failed:
+            raise NotSent(operation, bucket, _REASONS[failed.code]) from None
+        except HttpFailure as failed:
+            raise StoreUnavailable(operation, bucket, _REASONS[failed.code]) from None
+        except OSError as failed:  # the body's file
+            raise StoreUnavailable(
+                operation, bucket, f"the file cannot be read: {type(failed).__name__}"
+            ) from None
         if 200 <= response.status < 300:
             return response
         raise self._refusal(operation, bucket, response, with_body=method != "HEAD")
@@ -149,26 +143,8 @@ class Transport:
             return f"{bucket}.{self._netloc}", path
         return self._netloc, f"/{quote(bucket, safe='')}{path}"
 
-    def _pool(self, netloc: str) -> urllib3.HTTPConnectionPool:
-        return self.pool_manager.connection_from_url(f"{self._scheme}://{netloc}")
-
-    def _exchange(
-        self,
-        operation: str,
-        bucket: str,
-        request: Callable[[urllib3.HTTPConnectionPool], Response],
-        *,
-        netloc: str,
-    ) -> Response:
-        # Straight to the host's pool: the manager would resolve '.' segments of the path and
-        # follow redirects with the credentials.
-        pool = self._only_pool or self._pool(netloc)
-        try:
-            return request(pool)
-        except (NewConnectionError, ConnectTimeoutError) as failed:
-            raise NotSent(operation, bucket, _reason(failed)) from None
-        except (HTTPError, OSError) as failed:
-            raise StoreUnavailable(operation, bucket, _reason(failed)) from None
+    def _origin(self, netloc: str) -> Origin:
+        return self._origins.of_url(f"{self._scheme}://{netloc}")
 
     def _refusal(
         self, operation: str, bucket: str, response: Response, *, with_body: bool
@@ -178,7 +154,7 @@ class Transport:
         except StoreError:
             text = b""  # the status still stands
         finally:
-            finish(response)
+            response.close()
         code = error_code(text)
         return failure(
             operation,
@@ -191,13 +167,12 @@ class Transport:
 
     def check_no_error_inside(self, operation: str, bucket: str, response: Response) -> None:
         """Read the (normally empty) body of a 2xx to a write; raise what it may report instead."""
-        if response.length_remaining == 0:
-            finish(response)
+        if response.complete and not response.pending:
             return
         try:
             text = self.read_small(operation, bucket, response)
         finally:
-            finish(response)
+            response.close()
         code = error_code(text)
         if code:
             raise failure(operation, bucket, status=response.status, code=code)
@@ -222,32 +197,19 @@ class Transport:
         give_up_at = time.monotonic() + self._settings.transfer_timeout
         total = 0
         try:
-            # read1 returns what one wait brought; read would wait for a full chunk and so give
-            # a store that trickles bytes `read_timeout` for each of them.
-            while chunk := response.read1(CHUNK_BYTES):
+            while chunk := response.read1():
                 total += len(chunk)
                 if max_bytes is not None and total > max_bytes:
                     raise ObjectTooLarge(operation, bucket, limit=max_bytes)
                 yield chunk
                 if time.monotonic() > give_up_at:
                     raise StoreUnavailable(operation, bucket, "the body took too long")
-        except (HTTPError, OSError) as failed:
-            raise StoreUnavailable(operation, bucket, _reason(failed)) from None
-        if announced.isdecimal() and total < int(announced):
-            raise StoreUnavailable(operation, bucket, "the body was cut short")
+        except HttpFailure as failed:
+            raise StoreUnavailable(operation, bucket, _REASONS[failed.code]) from None
 
     def close(self) -> None:
         self.pool_manager.clear()
-
-
-def finish(response: Response) -> None:
-    """Done with an answer: its connection goes back to the pool if the body was read to the end.
-
-    Otherwise it is closed: draining what a store goes on sending could take for ever.
-    """
-    if response.length_remaining == 0:
-        response.read()  # returns at once; without it the connection counts as busy
-    response.close()
+        self._origins.close()
 
 
 def stamp(response: Response) -> tuple[str, str, datetime]:
@@ -260,12 +222,12 @@ def stamp(response: Response) -> tuple[str, str, datetime]:
     )
 
 
-def _reason(failed: Exception) -> str:
-    """Our own words only: texts of urllib3 and the system carry hosts and paths."""
-    if isinstance(failed, NewConnectionError):
-        return "no connection"
-    if isinstance(failed, ConnectTimeoutError):
-        return "connecting timed out"
-    if isinstance(failed, (ReadTimeoutError, TimeoutError)):
-        return "no answer in time"
-    return f"connection failed: {type(failed).__name__}"
+_REASONS = {
+    "dns_failed": "no connection",
+    "connect_failed": "no connection",
+    "connect_timeout": "connecting timed out",
+    "tls_failed": "no connection: TLS",
+    "read_timeout": "no answer in time",
+    "connection_broken": "the connection broke",
+    "body_truncated": "the body was cut short",
+}

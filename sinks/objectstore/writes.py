@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO
+from typing import BinaryIO
 
+from sinks.http1 import Response
 from sinks.objectstore import answers
 from sinks.objectstore.conditional import Found
 from sinks.objectstore.errors import ObjectNotFound, ObjectTooLarge
 from sinks.objectstore.protocol import Body, ObjectInfo
-from sinks.objectstore.transport import Response, Transport, finish, stamp
+from sinks.objectstore.transport import Transport, stamp
 
 SHA256_METADATA = "x-amz-meta-sha256"
 """Set on every write; spares reading an object back to compare it."""
@@ -40,7 +41,7 @@ class Write:
         self.transport.check_no_error_inside(self.operation, self.bucket, response)
         return answers.etag_of(response.headers.get("ETag"))
 
-    def _put(self, body: bytes | IO[bytes]) -> Response:
+    def _put(self, body: bytes | BinaryIO) -> Response:
         return self.transport.send(
             "PUT",
             self.bucket,
@@ -79,5 +80,5 @@ class Write:
         except ObjectTooLarge:
             return Found(etag, identical=False)
         finally:
-            finish(response)
+            response.close()
         return Found(etag, identical=digest.hexdigest() == self.sha256)
