@@ -180,6 +180,7 @@ class Application:
                 key=delivery.key,
                 value=delivery.value,
                 headers=delivery.headers,
+                maybe_seen=delivery.maybe_seen,
             ),
         )
 

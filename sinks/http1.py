@@ -27,7 +27,7 @@ from urllib3.exceptions import (
     NewConnectionError,
 )
 
-READ_BYTES = 128 * 1024
+READ_BYTES = 64 * 1024
 SEND_BYTES = 256 * 1024
 """Pieces in which a file is sent; a body this small goes out together with its head."""
 MAX_HEAD_BYTES = 64 * 1024

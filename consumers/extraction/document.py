@@ -59,10 +59,16 @@ def process_document(
     provider = services.providers[policy.provider]
     local = LocalDocument(services, scope, policy, event.bundle_id, document)
     try:
-        with scope.stage("accept", cause="queue"):
-            keeper = yield from _known(services, scope, policy, event, document)
-        if keeper is None:
-            keeper = yield from _open(services, scope, policy, event, document, local, provider)
+        keeper = yield from _keeper(
+            services,
+            scope,
+            policy,
+            event,
+            document,
+            local,
+            provider,
+            look_first=scope.origin.maybe_seen or replays > 0 or revive,
+        )
         local.expect(keeper.record.submitted_sha256)
         write = None if keeper.created else (yield from keeper.find_manifest())
         if write is None:
@@ -88,16 +94,42 @@ def process_document(
 # -- what is known already ---------------------------------------------------------------------
 
 
-def _known(
-    services: Services, scope: Scope, policy: Policy, event: BundleEvent, document: Document
+def _keeper(
+    services: Services,
+    scope: Scope,
+    policy: Policy,
+    event: BundleEvent,
+    document: Document,
+    local: LocalDocument,
+    provider: ProviderService,
+    *,
+    look_first: bool,
 ) -> Task:
-    """Task: the keeper of a record that exists, found without fetching anything, or None."""
-    checksums = [segment.source.sha256 for segment in document.segments]
-    if not all(checksums):
-        return None
-    _identify(scope, policy, event, document, [c for c in checksums if c])
-    assert scope.extraction_id is not None
-    return (yield from find_record(services, scope, policy.retries, scope.extraction_id))
+    """Task: the keeper of the record: an earlier one, found without fetching anything where the
+    event tells the checksums, or a new one.
+
+    Without ``look_first`` (nobody can have had this event before) it is created at once: that says
+    whether it is there, which only the second announcement of a document ever finds.
+    """
+    checksums = [c for c in (s.source.sha256 for s in document.segments) if c]
+    identified = len(checksums) == len(document.segments)
+    with scope.stage("accept", cause="queue"):
+        if identified:
+            identifier = _identify(scope, policy, event, document, checksums)
+            if look_first:
+                found = yield from find_record(services, scope, policy.retries, identifier)
+                if found is not None:
+                    return found
+    try:
+        return (yield from _open(services, scope, policy, event, document, local, provider))
+    except DocumentFailed:
+        # Announced again after its sources were cleaned away: what it came to is still known.
+        if look_first or not identified:
+            raise
+        found = yield from find_record(services, scope, policy.retries, identifier)
+        if found is None:
+            raise
+        return found
 
 
 def _identify(
@@ -200,6 +232,9 @@ def _extract(
             failure: Exception = error
         except JobLost as error:
             failure = lost = error
+        except RecordChanged:
+            scope.note("record_changed")
+            continue
         # Another worker with this document may have been quicker, and have had the service forget
         # the job under us.
         write = yield from keeper.find_manifest()

@@ -50,6 +50,8 @@ class Job:
     permit: Permit | None = None
     answered: JobStatus | None = None
     """The finished status where a submit was answered synchronously."""
+    finished_id: str | None = None
+    """The job whose end `run_job` gave: the record may name another one, or none, by now."""
     begun: tuple[int, int] | None = None
     """(generation, submits) as written when this job last began a submit: while the record still
     says so, nobody else can be at it."""
@@ -65,6 +67,13 @@ class Job:
     @property
     def key(self) -> str:
         return idempotency_key(self.shard.job_key, self.shard.generation)
+
+    def check_finished(self) -> None:
+        """:raises RecordChanged: another worker gave the finished job up meanwhile, taking it for
+        forgotten: what is true now is found by going by the record again."""
+        shard = self.shard
+        if shard.phase is not JobPhase.SUBMITTED or shard.job_id != self.finished_id:
+            raise RecordChanged
 
     def note(self, event: str, **fields: Any) -> None:
         self.scope.note(event, job_key=self.key, job_id=self.shard.job_id, **fields)
@@ -95,6 +104,7 @@ def run_job(job: Job) -> Task:
                             counted = True
                         status: JobStatus | None = yield from _await(job)
                         if status is not None:
+                            job.finished_id = job.shard.job_id
                             return status
                     case JobPhase.FAILED | JobPhase.TIMED_OUT:
                         raise _verdict(job.shard)

@@ -21,7 +21,7 @@ from consumers.extraction.documents.model import (
 from consumers.extraction.page_runs import PageRun, runs_of
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Services
-from consumers.extraction.workspace import DocumentDirectory
+from consumers.extraction.workspace import DocumentFiles
 from consumers.providers.protocol import Document as SubmittedDocument
 from consumers.runtime.effects import Acquire, SafePoint, Sleep, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
@@ -75,7 +75,7 @@ class LocalDocument:
         self._cutting: dict[Path, Limiter] = {}
         self._drop_when_unused = False
         self._permit: Permit | None = None
-        self._directory: DocumentDirectory | None = None
+        self._files: DocumentFiles | None = None
         self._sources: tuple[FetchedSource, ...] | None = None
         self._local: Local | None = None
         self._expected_sha256: str | None = None
@@ -87,7 +87,7 @@ class LocalDocument:
     @property
     def here(self) -> bool:
         """`part` gives a file without taking another place of the worker's capacity."""
-        return self._local is not None and not (self._directory and self._directory.closed)
+        return self._local is not None and not (self._files and self._files.closed)
 
     def sources(self) -> Task:
         """Task: the fetched sources (tuple[FetchedSource, ...]), one per segment."""
@@ -114,10 +114,10 @@ class LocalDocument:
         try:
             local: Local = yield from self._local_made()
             whole = (first_page, last_page) == (1, local.pages)
-            directory = self._directory
-            assert directory is not None
+            files = self._files
+            assert files is not None
             name = f"pages-{first_page}-{last_page}.pdf"
-            path = local.path if whole else directory.file(name)
+            path = local.path if whole else files.file(name)
             self._users[path] += 1  # from here on nobody takes the copy away
         finally:
             making.release()
@@ -128,7 +128,7 @@ class LocalDocument:
             try:
                 if path not in self._parts:
                     part = AssemblyPart(local.path, first_page, last_page)
-                    self._parts[path] = yield from self._cut(part, directory, name)
+                    self._parts[path] = yield from self._cut(part, files, name)
                 return self._parts[path]
             finally:
                 cutting.release()
@@ -146,21 +146,21 @@ class LocalDocument:
             self._parts.pop(path, None)
             self._cutting.pop(path, None)
             whole = self._local.path if self._local is not None else None
-            if self._directory is not None and path != whole:
-                self._directory.remove(path.name)
+            if self._files is not None and path != whole:
+                self._files.remove(self._files.name_of(path))
         if self._drop_when_unused and not self._users and not self._making.in_use:
             self.close()
         self._rests()
 
     def _rests(self) -> None:
-        if self._directory is not None and not self._users and not self._making.in_use:
-            self._directory.rests()
+        if self._files is not None and not self._users and not self._making.in_use:
+            self._files.rests()
 
     def _wakes(self) -> None:
         """A copy that rested for too long may be gone: it is made again then."""
-        if self._directory is not None:
-            self._directory.wakes()
-            if self._directory.closed:
+        if self._files is not None:
+            self._files.wakes()
+            if self._files.closed:
                 self.close()
 
     def drop(self) -> None:
@@ -177,11 +177,11 @@ class LocalDocument:
         self._parts.clear()
         self._cutting.clear()
         self._drop_when_unused = False
-        directory, self._directory = self._directory, None
+        files, self._files = self._files, None
         permit, self._permit = self._permit, None
         try:
-            if directory is not None:
-                directory.close()
+            if files is not None:
+                files.close()
         finally:
             if permit is not None:
                 permit.release()
@@ -193,10 +193,10 @@ class LocalDocument:
             if self._permit is None:
                 self._permit = yield Acquire(self._services.documents, self._bundle_id)
             yield SafePoint()
-            if self._directory is None:
-                self._directory = self._services.workspace.document_dir("document")
+            if self._files is None:
+                self._files = self._services.workspace.document_files("document")
             try:
-                yield from self._make_room(self._directory)
+                yield from self._make_room(self._files)
                 with self._scope.stage("fetch"):
                     self._sources = yield from self._fetch()
             except BaseException:
@@ -220,12 +220,12 @@ class LocalDocument:
             )
         return self._local
 
-    def _cut(self, part: AssemblyPart, directory: DocumentDirectory, name: str) -> Task:
+    def _cut(self, part: AssemblyPart, files: DocumentFiles, name: str) -> Task:
         # Several are cut at the same time, beside jobs that run: the document's time is the jobs'.
         scope = self._scope.branch()
         with scope.stage("validate"):
-            made: Assembled = yield from self._assemble(scope, [part], directory, name)
-        return SubmittedDocument(directory.file(name), made.sha256, made.bytes, made.pages)
+            made: Assembled = yield from self._assemble(scope, [part], files, name)
+        return SubmittedDocument(files.file(name), made.sha256, made.bytes, made.pages)
 
     # -- fetch -------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class LocalDocument:
             distinct.setdefault(self._place(segment), segment)
         return distinct
 
-    def _make_room(self, directory: DocumentDirectory) -> Task:
+    def _make_room(self, files: DocumentFiles) -> Task:
         """Waits until there is room for all that the event says will come, before any of it does:
         documents that each have a part of their files would wait for each other."""
         sizes = {
@@ -248,11 +248,11 @@ class LocalDocument:
             sizes[ASSEMBLED] = min(sum(sizes.values()), most)
         if sum(sizes.values()) > self._services.workspace.quota_bytes:
             raise DocumentFailed(Reason.TOO_LARGE, "fetch", "temp_quota")
-        if directory.reserve(sizes):
+        if files.reserve(sizes):
             return
         self._scope.note("waits_for_room", stage="fetch")
         with self._scope.timeline.during("queue"):
-            while not directory.reserve(sizes):
+            while not files.reserve(sizes):
                 yield Sleep(ROOM_CHECK_S)
 
     def _fetch(self) -> Task:
@@ -287,18 +287,18 @@ class LocalDocument:
         bound = limits.max_document_bytes if self._document.is_whole else limits.max_source_bytes
         if source.bytes is not None and source.bytes > bound:
             raise DocumentFailed(Reason.TOO_LARGE, "fetch")
-        assert self._directory is not None
-        directory, name = self._directory, _source_name(number)
+        assert self._files is not None
+        files, name = self._files, _source_name(number)
 
         def fetch() -> Download:
             downloaded = services.sources.download(
                 bucket,
                 key,
-                directory.file(name),
+                files.file(name),
                 max_bytes=bound,
                 expected_sha256=source.sha256,
             )
-            directory.account(name)
+            files.account(name)
             return downloaded
 
         download: Download = yield from call(
@@ -313,7 +313,7 @@ class LocalDocument:
             raise DocumentFailed(Reason.SIZE_MISMATCH, "fetch")
         services.metrics.bytes.labels("fetched").inc(download.size)
         self._scope.note("fetched", stage="fetch", bytes=download.size)
-        return FetchedSource(directory.file(name), download.sha256, download.size)
+        return FetchedSource(files.file(name), download.sha256, download.size)
 
     # -- assemble and validate ---------------------------------------------------------------
 
@@ -327,8 +327,8 @@ class LocalDocument:
         )
         path, page_map = sources[0].path, None
         if self._assembles:
-            assert self._directory is not None
-            path = self._directory.file(ASSEMBLED)
+            assert self._files is not None
+            path = self._files.file(ASSEMBLED)
             parts = [
                 AssemblyPart(
                     source.path,
@@ -339,7 +339,7 @@ class LocalDocument:
                 for source, segment in zip(sources, segments, strict=True)
             ]
             assembled: Assembled = yield from self._assemble(
-                self._scope, parts, self._directory, ASSEMBLED
+                self._scope, parts, self._files, ASSEMBLED
             )
             page_map = assembled.page_map
         inspection: Inspection = yield from self._sandboxed(
@@ -359,13 +359,11 @@ class LocalDocument:
         )
 
     def _assemble(
-        self, scope: Scope, parts: Sequence[AssemblyPart], directory: DocumentDirectory, name: str
+        self, scope: Scope, parts: Sequence[AssemblyPart], files: DocumentFiles, name: str
     ) -> Task:
         def assemble() -> Assembled:
-            made = self._services.sandbox.assemble(
-                parts, directory.file(name), self._assembly_limits()
-            )
-            directory.account(name)
+            made = self._services.sandbox.assemble(parts, files.file(name), self._assembly_limits())
+            files.account(name)
             return made
 
         return self._sandboxed(scope, assemble)

@@ -18,3 +18,5 @@ class Origin:
     key: bytes | None = field(repr=False)
     value: bytes | None = field(repr=False)
     headers: Sequence[tuple[str, bytes | None]] = field(default=(), repr=False)
+    maybe_seen: bool = True
+    """Another worker may have had this very record (before a crash or a rebalance)."""

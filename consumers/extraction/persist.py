@@ -17,7 +17,7 @@ from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedIma
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Dependency, Services
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
-from consumers.extraction.workspace import DocumentDirectory
+from consumers.extraction.workspace import DocumentFiles
 from consumers.providers.errors import ImageExpired, JobNotFound
 from consumers.providers.protocol import FetchedImage, JobState, JobStatus, RemoteImage
 from consumers.runtime.effects import Acquire, Task, Together
@@ -72,12 +72,14 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
 
     :raises DocumentFailed: pages are missing, or an image is not what it should be.
     :raises JobLost: another job may bring what this one cannot give any more.
+    :raises RecordChanged: the record does not name these jobs any more.
     """
-    record = finished[0].job.keeper.record
     with scope.stage("persist", cause="storage"):
         named = yield from _list_images(services, scope, policy, finished)
         images: list[ManifestImage] = yield from _store_images(services, scope, policy, named)
-        manifest = build_manifest(record, finished, images)
+        for item in finished:
+            item.job.check_finished()
+        manifest = build_manifest(finished[0].job.keeper.record, finished, images)
         write: ManifestWrite = yield from _call(
             services,
             scope,
@@ -150,6 +152,7 @@ def _list_images(
 ) -> Task:
     listed: list[tuple[int, int, Finished, RemoteImage]] = []
     for item in finished:
+        item.job.check_finished()
         job, shard = item.job, item.job.shard
         pages = shard.last_page - shard.first_page + 1
         if item.status.pages is not None and item.status.pages != pages:
@@ -243,7 +246,7 @@ def _store_images(
     """Task: the `ManifestImage` of each, in order."""
     waiting = deque(range(0, len(named), BATCH))
     stored: dict[int, list[ManifestImage]] = {}
-    directory = services.workspace.document_dir("images")
+    files = services.workspace.document_files("images")
     transfers = Limiter(TRANSFERS)
 
     def lane() -> Task:
@@ -252,7 +255,7 @@ def _store_images(
             batch = named[start : start + BATCH]
             try:
                 stored[start] = yield from _store_batch(
-                    services, scope, policy, batch, directory, transfers
+                    services, scope, policy, batch, files, transfers
                 )
             except BaseException:
                 waiting.clear()  # the other lanes end with what they have begun
@@ -261,7 +264,7 @@ def _store_images(
     try:
         yield from _all([lane() for _ in range(max(1, min(LANES, len(waiting))))])
     finally:
-        directory.close()
+        files.close()
     return [image for start in sorted(stored) for image in stored[start]]
 
 
@@ -270,11 +273,11 @@ def _store_batch(
     scope: Scope,
     policy: Policy,
     batch: Sequence[NamedImage],
-    directory: DocumentDirectory,
+    files: DocumentFiles,
     transfers: Limiter,
 ) -> Task:
     fetched: list[FetchedImage] = yield from _all(
-        [_limited(transfers, _fetch(services, scope, policy, i, directory)) for i in batch]
+        [_limited(transfers, _fetch(services, scope, policy, i, files)) for i in batch]
     )
     limits = policy.limits
     verified: list[VerifiedImage | RejectedImage] = yield from _call(
@@ -303,7 +306,7 @@ def _store_batch(
         uploads.append(_limited(transfers, upload))
     stored: list[ManifestImage] = yield from _all(uploads)
     for local in fetched:
-        directory.remove(local.path.name)
+        files.remove(files.name_of(local.path))
     return stored
 
 
@@ -334,7 +337,7 @@ def _fetch(
     scope: Scope,
     policy: Policy,
     image: NamedImage,
-    directory: DocumentDirectory,
+    files: DocumentFiles,
 ) -> Task:
     """Task: the `FetchedImage`. An expired URL is no failure: the job is read again for another."""
     job, remote = image.finished.job, image.remote
@@ -345,10 +348,10 @@ def _fetch(
         fetched = provider.fetch_image(
             job_id,
             remote,
-            directory.file(image.name),
+            files.file(image.name),
             max_bytes=policy.limits.max_image_bytes,
         )
-        directory.account(image.name)
+        files.account(image.name)
         return fetched
 
     for refreshed in range(policy.retries.max_attempts_per_call):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from consumers.extraction.journal import Journal
@@ -92,27 +90,42 @@ class Scope:
             whole.first_failed_at = self.clock.time()
         self.note("attempt_failed", code=code, attempt=attempt, **fields)
 
-    @contextmanager
-    def stage(self, name: str, cause: str | None = None) -> Iterator[None]:
+    def stage(self, name: str, cause: str | None = None) -> Stage:
         """Counts and times a stage; the time counts as ``cause`` (None: the stage's own)."""
-        before, self.stage_name = self.stage_name, name
-        metrics, started = self.metrics, self.clock.monotonic()
-        metrics.stage_attempts.labels(name).inc()
-        metrics.stage_in_progress.labels(name).inc()
-        outcome = "succeeded"
-        try:
-            with self.timeline.during(cause or name):
-                yield
-        except GeneratorExit:
-            outcome = "cancelled"
-            raise
-        except BaseException:
-            outcome = "failed"
-            raise
-        finally:
-            metrics.stage_in_progress.labels(name).dec()
-            metrics.stage_outcomes.labels(name, outcome).inc()
-            metrics.stage_duration.labels(name).observe(
-                self.clock.monotonic() - started, exemplar(self.extraction_id)
-            )
-            self.stage_name = before
+        return Stage(self, name, cause or name)
+
+
+class Stage:
+    """A `with` block of `Scope.stage`."""
+
+    __slots__ = ("_before", "_cause", "_cause_before", "_name", "_scope", "_started")
+
+    def __init__(self, scope: Scope, name: str, cause: str) -> None:
+        self._scope = scope
+        self._name = name
+        self._cause = cause
+
+    def __enter__(self) -> None:
+        scope, name = self._scope, self._name
+        self._before, scope.stage_name = scope.stage_name, name
+        self._cause_before = scope.timeline.cause
+        scope.timeline.enter(self._cause)
+        self._started = scope.timeline.since
+        scope.metrics.stage_attempts.labels(name).inc()
+        scope.metrics.stage_in_progress.labels(name).inc()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        scope, name, metrics = self._scope, self._name, self._scope.metrics
+        scope.timeline.enter(self._cause_before)
+        if kind is None:
+            outcome = "succeeded"
+        else:
+            outcome = "cancelled" if issubclass(kind, GeneratorExit) else "failed"
+        metrics.stage_in_progress.labels(name).dec()
+        metrics.stage_outcomes.labels(name, outcome).inc()
+        metrics.stage_duration.labels(name).observe(
+            scope.timeline.since - self._started, exemplar(scope.extraction_id)
+        )
+        scope.stage_name = self._before

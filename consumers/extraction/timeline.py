@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from consumers.runtime.clock import Clock
+
+
+class During:
+    """A `with` block of `Timeline.during`; a class, for a document has two dozen of them."""
+
+    __slots__ = ("_before", "_cause", "_timeline")
+
+    def __init__(self, timeline: Timeline, cause: str) -> None:
+        self._timeline = timeline
+        self._cause = cause
+
+    def __enter__(self) -> None:
+        self._before = self._timeline.cause
+        self._timeline.enter(self._cause)
+
+    def __exit__(self, *_: object) -> None:
+        self._timeline.enter(self._before)
 
 
 class Timeline:
     """Starts in ``queue`` with the time that the event had waited before it was taken in."""
+
+    __slots__ = ("_clock", "cause", "seconds", "since", "started", "waited_s")
 
     def __init__(self, clock: Clock, *, waited_s: float) -> None:
         self._clock = clock
@@ -26,15 +42,9 @@ class Timeline:
         self.since = now
         self.cause = cause
 
-    @contextmanager
-    def during(self, cause: str) -> Iterator[None]:
+    def during(self, cause: str) -> During:
         """``cause`` for a while, then what was before."""
-        before = self.cause
-        self.enter(cause)
-        try:
-            yield
-        finally:
-            self.enter(before)
+        return During(self, cause)
 
     def move(self, seconds: float, source: str, target: str) -> None:
         """What was taken for ``source`` turns out to have been ``target`` (never more than there

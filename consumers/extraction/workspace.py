@@ -2,7 +2,10 @@
 
     root/worker-<pid>-<random>.lock     locked (flock) for as long as the owner lives
     root/worker-<pid>-<random>/         0700; one per process
-        <document>-<random>/            0700; one per document being worked on, files 0600
+        <document>-<number>.<name>      0600; the files of the documents being worked on
+
+Files of a document share a number and no directory: to make and remove one for every document took
+as much of the control thread as a tenth of all else.
 
 A directory belongs to whoever holds its lock, and the kernel drops the lock when the owner ends,
 however it ends. So `sweep` cannot take a live owner for a dead one, whatever process ids mean by
@@ -15,11 +18,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import re
 import secrets
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -90,7 +93,7 @@ class Workspace:
         """`root` is made (0700) if it is missing; one that exists keeps its permissions.
 
         `quota_bytes` bounds what this process writes; `min_free_bytes` is what it leaves free on
-        the file system; `idle_seconds` is how long `DocumentDirectory.rests` lets one live (None:
+        the file system; `idle_seconds` is how long `DocumentFiles.rests` lets one live (None:
         for ever). Raises OSError if nothing can be created there.
         """
         self.quota_bytes = quota_bytes
@@ -99,7 +102,8 @@ class Workspace:
         self._clock = clock
         self._lock = threading.Lock()
         self._used_bytes = 0
-        self._documents: dict[Path, DocumentDirectory] = {}
+        self._documents: set[DocumentFiles] = set()
+        self._numbers = itertools.count(1)
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock_descriptor, lock_path = _own(root)
         self._lock_path = lock_path
@@ -118,27 +122,26 @@ class Workspace:
         disk = os.statvfs(self.path)
         return disk.f_bavail * disk.f_frsize - expected_bytes >= self._min_free_bytes
 
-    def document_dir(self, name: str, lifetime_seconds: float | None = None) -> DocumentDirectory:
-        """A new directory for a document; close it, or use it in a `with`, to remove it.
+    def document_files(self, name: str, lifetime_seconds: float | None = None) -> DocumentFiles:
+        """The place of a document's files; close it, or use it in a `with`, to remove them.
 
         `name` has letters, digits and `._-` only; two with one name do not meet. After
-        `lifetime_seconds` it may be removed by `remove_expired`, whoever forgot it.
+        `lifetime_seconds` they may be removed by `remove_expired`, whoever forgot them.
         """
         _check_name(name)
-        path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.path))
         expires_at = None if lifetime_seconds is None else self._clock() + lifetime_seconds
-        directory = DocumentDirectory(self, path, expires_at)
+        document = DocumentFiles(self, f"{name}-{next(self._numbers)}", expires_at)
         with self._lock:
-            self._documents[path] = directory
-        return directory
+            self._documents.add(document)
+        return document
 
     def remove_expired(self) -> int:
-        """Remove the directories whose lifetime is over; returns how many there were."""
+        """Remove the files of documents whose lifetime is over; returns how many these were."""
         now = self._clock()
         with self._lock:
             expired = [
                 document
-                for document in self._documents.values()
+                for document in self._documents
                 if document.expires_at is not None and document.expires_at <= now
             ]
         for document in expired:
@@ -173,26 +176,35 @@ class Workspace:
         with self._lock:
             self._used_bytes = max(0, self._used_bytes - size)
 
-    def _forget(self, path: Path) -> None:
+    def _forget(self, document: DocumentFiles) -> None:
         with self._lock:
-            self._documents.pop(path, None)
+            self._documents.discard(document)
 
 
-class DocumentDirectory:
+class DocumentFiles:
     """The temporary files of one document. Safe to use from several threads."""
 
-    def __init__(self, workspace: Workspace, path: Path, expires_at: float | None) -> None:
-        self.path = path
+    def __init__(self, workspace: Workspace, prefix: str, expires_at: float | None) -> None:
         self.expires_at = expires_at
         self._workspace = workspace
+        self._beginning = f"{workspace.path}/{prefix}."
+        self._paths: dict[str, Path] = {}
+        """Of every name that was asked for: what has to be gone in the end."""
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
         self._closed = False
 
     def file(self, name: str) -> Path:
-        """The path of a file in here; nothing is created."""
-        _check_name(name)
-        return self.path / name
+        """The path of a file of this document; nothing is created."""
+        path = self._paths.get(name)
+        if path is None:
+            _check_name(name)
+            path = self._paths[name] = Path(self._beginning + name)
+        return path
+
+    def name_of(self, path: Path) -> str:
+        """The name of a file of this document."""
+        return str(path).removeprefix(self._beginning)
 
     @property
     def closed(self) -> bool:
@@ -241,12 +253,13 @@ class DocumentDirectory:
     def account(self, name: str) -> int:
         """Count a file that somebody else wrote in here; returns its size.
 
-        Raises WorkspaceFull; the file is removed then.
+        Raises WorkspaceFull, or FileNotFoundError if `close` was called meanwhile; the file is
+        removed then.
         """
         size = self.file(name).stat().st_size
         try:
             self._grow(name, size - self._sizes.get(name, 0))
-        except WorkspaceFull:
+        except (WorkspaceFull, FileNotFoundError):
             self.remove(name)
             raise
         return size
@@ -255,18 +268,22 @@ class DocumentDirectory:
         """Remove a file that is no longer needed; does nothing if it is not there."""
         self.file(name).unlink(missing_ok=True)
         with self._lock:
+            self._paths.pop(name, None)
             self._workspace._release(self._sizes.pop(name, 0))
 
     def close(self) -> None:
-        """Remove the directory and all that is in it. May be called again."""
+        """Remove all files. May be called again."""
         with self._lock:
             self._closed = True
-            shutil.rmtree(self.path, ignore_errors=True)
+            for path in list(self._paths.values()):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            self._paths.clear()
             self._workspace._release(sum(self._sizes.values()))
             self._sizes.clear()
-        self._workspace._forget(self.path)
+        self._workspace._forget(self)
 
-    def __enter__(self) -> DocumentDirectory:
+    def __enter__(self) -> DocumentFiles:
         return self
 
     def __exit__(
@@ -280,7 +297,7 @@ class DocumentDirectory:
     def _grow(self, name: str, size: int) -> None:
         with self._lock:
             if self._closed:
-                raise FileNotFoundError("the document's temporary directory has been removed")
+                raise FileNotFoundError("the document's temporary files have been removed")
             if size > 0:
                 self._workspace._charge(size)
             else:

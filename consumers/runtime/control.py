@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Record
 
 from consumers.runtime.activity import ActivityTimer
-from consumers.runtime.client import consumer_config, verdict
+from consumers.runtime.client import consumer_config, verdict, watermarks
 from consumers.runtime.committer import Committer
 from consumers.runtime.dispatch import Dispatcher, Handler, OnTaskError
 from consumers.runtime.exits import Exit, Failure
@@ -82,6 +82,7 @@ class Worker:
             observer=self._observer,
             clock=self._clock,
             fail=self._fail,
+            end_of=self._end_of,
         )
         self._rebalance = Rebalance(
             settings=settings,
@@ -219,6 +220,11 @@ class Worker:
         missing = [p for p in self._ledger.owned() if p not in held]
         if missing:
             self._rebalance.forget(missing)
+
+    def _end_of(self, partition: Partition) -> int | None:
+        assert self._consumer is not None
+        known = watermarks(self._consumer, partition)
+        return known[1] if known else None
 
     def _on_assigned(self, partitions: Sequence[Partition]) -> None:
         assert self._consumer is not None

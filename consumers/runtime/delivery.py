@@ -23,6 +23,9 @@ class Delivery:
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     epoch: int
+    maybe_seen: bool = True
+    """False: its offset was not written yet when this worker took the partition over, so nobody
+    can have had this very record before."""
 
     @property
     def source(self) -> Partition:

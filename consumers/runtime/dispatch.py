@@ -38,6 +38,10 @@ class InFlight:
     """The application's replacement is running; if that raises too, the worker ends."""
 
 
+def _unknown(_: Partition) -> int | None:
+    return None
+
+
 class Dispatcher:
     """All methods belong to the control thread."""
 
@@ -51,7 +55,9 @@ class Dispatcher:
         observer: Observer,
         clock: Clock,
         fail: Fail,
+        end_of: Callable[[Partition], int | None] = _unknown,
     ) -> None:
+        """``end_of``: the end of a partition (highest offset + 1) as the client knows it."""
         self._ledger = ledger
         self._scheduler = scheduler
         self._handler = handler
@@ -59,6 +65,9 @@ class Dispatcher:
         self._observer = observer
         self._clock = clock
         self._fail = fail
+        self._end_of = end_of
+        self._end_at_first: dict[Partition, tuple[int, int | None]] = {}
+        """(epoch, end of the partition when its first record of the epoch came)"""
         self._count = 0
         # Per partition and offset, oldest first.
         self._in_flight: dict[Partition, dict[int, InFlight]] = {}
@@ -97,6 +106,7 @@ class Dispatcher:
             value=_bytes(record.value()),
             headers=_headers(record),
             epoch=ticket.epoch,
+            maybe_seen=self._maybe_seen(partition, ticket),
         )
         self._observer.delivered(partition)
         entry = InFlight(ticket, delivery, self._clock.monotonic())
@@ -112,6 +122,13 @@ class Dispatcher:
         else:
             self._start(entry, task)
         return partition
+
+    def _maybe_seen(self, partition: Partition, ticket: Ticket) -> bool:
+        epoch, end = self._end_at_first.get(partition, (None, None))
+        if epoch != ticket.epoch:
+            end = self._end_of(partition)
+            self._end_at_first[partition] = (ticket.epoch, end)
+        return end is None or ticket.offset < end
 
     def _start(self, entry: InFlight, task: Task) -> None:
         tag = (entry.ticket.partition, entry.ticket.epoch)

@@ -82,6 +82,7 @@ class SimWorker:
             observer=NullObserver(),
             clock=self.clock,
             fail=lambda code, message: world.violated(f"{name} would stop: {message}"),
+            end_of=lambda partition: len(world.broker.partitions[partition.number]),
         )
         sweep(world.root)
         self.workspace = Workspace(
@@ -187,6 +188,7 @@ class SimWorker:
                 key=delivery.key,
                 value=delivery.value,
                 headers=delivery.headers,
+                maybe_seen=delivery.maybe_seen,
             ),
         )
 

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 
+from consumers import metrics as metrics_module
 from consumers.metrics import MAX_EXEMPLAR_CHARACTERS, SERVICE_FAULTS, Metrics, exemplar, fault_of
 from schemas.reasons import Reason
 
@@ -140,3 +141,20 @@ def test_two_workers_in_one_process_do_not_share_series() -> None:
     first, second = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
     first.events_received.inc()
     assert second.registry.get_sample_value("bundles_events_received_total") == 0.0
+
+
+@pytest.mark.parametrize("amounts", [[0.0, 0.05, 0.050001, 0.25, 21600, 1e9], [-1.0], []])
+def test_our_histogram_counts_as_the_librarys(amounts: list[float]) -> None:
+    samples = []
+    for kind in (metrics_module._Histogram, Histogram):
+        one = kind("waits", "x", ("a",), registry=None, buckets=metrics_module.WAITS)
+        for amount in amounts:
+            one.labels("b").observe(amount, {"extraction_id": "x"})
+        (family,) = one.collect()
+        samples.append(
+            [
+                (s.name, s.labels, s.value, s.exemplar and (s.exemplar.labels, s.exemplar.value))
+                for s in family.samples
+            ]
+        )
+    assert samples[0] == samples[1]

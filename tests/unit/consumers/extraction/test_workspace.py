@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.extraction.workspace import DocumentDirectory, Swept, Workspace, WorkspaceFull, sweep
+from consumers.extraction.workspace import DocumentFiles, Swept, Workspace, WorkspaceFull, sweep
 
 MIB = 1024 * 1024
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from consumers.extraction.workspace import Workspace
 
 workspace = Workspace(Path(sys.argv[1]), quota_bytes=1 << 40)
-document = workspace.document_dir("doc")
+document = workspace.document_files("doc")
 with document.create("source.pdf") as file:
     file.write(b"patient data")
     file.flush()
@@ -37,13 +37,13 @@ class WorkFailed(Exception):
     pass
 
 
-def fail_after_writing(document: DocumentDirectory) -> None:
+def fail_after_writing(document: DocumentFiles) -> None:
     with document.create("source.pdf") as file:
         file.write(b"x")
     raise WorkFailed
 
 
-def fail_while_writing(document: DocumentDirectory) -> None:
+def fail_while_writing(document: DocumentFiles) -> None:
     with document.create("source.pdf") as file:
         file.write(b"half")
         raise WorkFailed
@@ -72,12 +72,11 @@ def kill_while_writing(root: Path) -> Path:
 def test_directories_and_files_are_private_whatever_the_umask(root: Path) -> None:
     before = os.umask(0)
     try:
-        with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+        with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
             with document.create("source.pdf") as file:
                 file.write(b"x")
             assert mode_of(root) == 0o700
             assert mode_of(workspace.path) == 0o700
-            assert mode_of(document.path) == 0o700
             assert mode_of(document.file("source.pdf")) == 0o600
     finally:
         os.umask(before)
@@ -92,24 +91,24 @@ def test_an_existing_root_keeps_its_permissions(root: Path) -> None:
 
 def test_closing_a_document_removes_its_files_and_releases_their_bytes(root: Path) -> None:
     with Workspace(root, MIB) as workspace:
-        with workspace.document_dir("doc") as document:
+        with workspace.document_files("doc") as document:
             with document.create("source.pdf") as file:
                 file.write(bytes(1000))
             assert workspace.used_bytes == 1000
-        assert not document.path.exists()
+        assert list(workspace.path.iterdir()) == []
         assert workspace.used_bytes == 0
 
 
 def test_a_document_is_removed_when_its_work_fails(root: Path) -> None:
     with Workspace(root, MIB) as workspace:
-        with pytest.raises(WorkFailed), workspace.document_dir("doc") as document:
+        with pytest.raises(WorkFailed), workspace.document_files("doc") as document:
             fail_after_writing(document)
         assert list(workspace.path.iterdir()) == []
         assert workspace.used_bytes == 0
 
 
 def test_a_file_whose_writing_fails_is_removed_at_once(root: Path) -> None:
-    with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
         with pytest.raises(WorkFailed):
             fail_while_writing(document)
         assert not document.file("source.pdf").exists()
@@ -119,23 +118,23 @@ def test_a_file_whose_writing_fails_is_removed_at_once(root: Path) -> None:
 def test_two_documents_of_one_name_do_not_meet(root: Path) -> None:
     with (
         Workspace(root, MIB) as workspace,
-        workspace.document_dir("doc") as first,
-        workspace.document_dir("doc") as second,
+        workspace.document_files("doc") as first,
+        workspace.document_files("doc") as second,
     ):
-        assert first.path != second.path
+        assert first.file("source.pdf") != second.file("source.pdf")
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".", "..", "a/b", "a\nb", "-x", ".x", "x" * 101])
 def test_names_that_could_leave_the_directory_are_refused(root: Path, name: str) -> None:
     with Workspace(root, MIB) as workspace:
         with pytest.raises(ValueError):
-            workspace.document_dir(name)
-        with workspace.document_dir("doc") as document, pytest.raises(ValueError):
+            workspace.document_files(name)
+        with workspace.document_files("doc") as document, pytest.raises(ValueError):
             document.file(name)
 
 
 def test_the_quota_stops_a_write_before_the_bytes_are_on_the_disk(root: Path) -> None:
-    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
         with pytest.raises(WorkspaceFull), document.create("source.pdf") as file:
             file.write(bytes(1001))
         assert workspace.used_bytes == 0
@@ -143,7 +142,7 @@ def test_the_quota_stops_a_write_before_the_bytes_are_on_the_disk(root: Path) ->
 
 
 def test_there_is_no_room_when_the_quota_would_be_exceeded(root: Path) -> None:
-    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
         with document.create("source.pdf") as file:
             file.write(bytes(600))
         assert workspace.has_room(400)
@@ -156,7 +155,7 @@ def test_there_is_no_room_when_the_disk_is_nearly_full(root: Path) -> None:
 
 
 def test_a_file_written_by_another_process_counts_once_it_is_accounted(root: Path) -> None:
-    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
         document.file("assembled.pdf").write_bytes(bytes(700))
         assert document.account("assembled.pdf") == 700
         assert document.account("assembled.pdf") == 700
@@ -166,7 +165,7 @@ def test_a_file_written_by_another_process_counts_once_it_is_accounted(root: Pat
 
 
 def test_a_file_of_another_process_that_exceeds_the_quota_is_removed(root: Path) -> None:
-    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
         document.file("assembled.pdf").write_bytes(bytes(1001))
         with pytest.raises(WorkspaceFull):
             document.account("assembled.pdf")
@@ -180,7 +179,7 @@ def test_bytes_written_from_many_threads_are_all_counted_and_released(root: Path
         def work(number: int) -> None:
             barrier.wait()
             for _ in range(20):
-                with workspace.document_dir(f"doc{number}") as document:
+                with workspace.document_files(f"doc{number}") as document:
                     for name in ("a", "b"):
                         with document.create(name) as file:
                             file.write(bytes(100))
@@ -197,23 +196,24 @@ def test_bytes_written_from_many_threads_are_all_counted_and_released(root: Path
 def test_only_documents_past_their_lifetime_are_removed(root: Path) -> None:
     now = [0.0]
     with Workspace(root, MIB, clock=lambda: now[0]) as workspace:
-        forgotten = workspace.document_dir("forgotten", lifetime_seconds=10)
+        forgotten = workspace.document_files("forgotten", lifetime_seconds=10)
         with forgotten.create("source.pdf") as file:
             file.write(bytes(10))
-        current = workspace.document_dir("current", lifetime_seconds=100)
-        endless = workspace.document_dir("endless")
+        current = workspace.document_files("current", lifetime_seconds=100)
+        endless = workspace.document_files("endless")
         now[0] = 10.0
         assert workspace.remove_expired() == 1
-        assert not forgotten.path.exists()
-        assert current.path.exists()
-        assert endless.path.exists()
+        assert forgotten.closed
+        assert not current.closed
+        assert not endless.closed
+        assert list(workspace.path.iterdir()) == []
         assert workspace.used_bytes == 0
 
 
 def test_a_write_into_an_expired_document_fails_and_is_not_counted(root: Path) -> None:
     now = [0.0]
     with Workspace(root, MIB, clock=lambda: now[0]) as workspace:
-        document = workspace.document_dir("doc", lifetime_seconds=1)
+        document = workspace.document_files("doc", lifetime_seconds=1)
         now[0] = 2.0
         with document.create("source.pdf") as file:
             workspace.remove_expired()
@@ -222,9 +222,20 @@ def test_a_write_into_an_expired_document_fails_and_is_not_counted(root: Path) -
         assert workspace.used_bytes == 0
 
 
+def test_a_file_that_is_finished_after_its_document_was_closed_is_removed(root: Path) -> None:
+    with Workspace(root, MIB) as workspace:
+        document = workspace.document_files("doc")
+        document.close()
+        document.file("source.pdf").write_bytes(b"late")
+        with pytest.raises(FileNotFoundError):
+            document.account("source.pdf")
+        assert list(workspace.path.iterdir()) == []
+        assert workspace.used_bytes == 0
+
+
 def test_closing_the_workspace_leaves_nothing_under_the_root(root: Path) -> None:
     workspace = Workspace(root, MIB)
-    document = workspace.document_dir("doc")
+    document = workspace.document_files("doc")
     with document.create("source.pdf") as file:
         file.write(b"x")
     workspace.close()
@@ -233,7 +244,7 @@ def test_closing_the_workspace_leaves_nothing_under_the_root(root: Path) -> None
 
 def test_what_a_worker_killed_in_the_middle_of_a_write_left_is_swept(root: Path) -> None:
     directory = kill_while_writing(root)
-    assert list(directory.rglob("source.pdf")) != []
+    assert list(directory.rglob("*source.pdf")) != []
     swept = sweep(root)
     assert (swept.owners, swept.files, swept.live) == (1, 1, 0)
     assert swept.bytes >= len(b"patient data")
@@ -242,7 +253,7 @@ def test_what_a_worker_killed_in_the_middle_of_a_write_left_is_swept(root: Path)
 
 def test_a_live_owner_is_never_swept(root: Path) -> None:
     kill_while_writing(root)
-    with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
         with document.create("source.pdf") as file:
             file.write(b"x")
         swept = sweep(root)
@@ -281,7 +292,7 @@ def test_workspaces_that_start_while_others_sweep_keep_their_directories(root: P
         sweeper.start()
     try:
         for _ in range(100):
-            with Workspace(root, MIB) as workspace, workspace.document_dir("doc") as document:
+            with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
                 with document.create("source.pdf") as file:
                     file.write(b"x")
                 assert document.file("source.pdf").read_bytes() == b"x"
@@ -293,7 +304,10 @@ def test_workspaces_that_start_while_others_sweep_keep_their_directories(root: P
 
 def test_room_is_reserved_for_all_files_or_none(root: Path) -> None:
     with Workspace(root, 1000) as workspace:
-        with workspace.document_dir("first") as first, workspace.document_dir("second") as second:
+        with (
+            workspace.document_files("first") as first,
+            workspace.document_files("second") as second,
+        ):
             assert first.reserve({"a": 300, "b": 400})
             assert not second.reserve({"a": 200, "b": 200})
             assert workspace.used_bytes == 700
@@ -302,7 +316,7 @@ def test_room_is_reserved_for_all_files_or_none(root: Path) -> None:
 
 
 def test_a_reserved_file_counts_as_large_as_it_became(root: Path) -> None:
-    with Workspace(root, 1000) as workspace, workspace.document_dir("doc") as document:
+    with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
         assert document.reserve({"source.pdf": 1000})
         document.file("source.pdf").write_bytes(bytes(400))
         document.account("source.pdf")
@@ -311,13 +325,13 @@ def test_a_reserved_file_counts_as_large_as_it_became(root: Path) -> None:
 
 def test_no_room_is_reserved_on_a_disk_that_is_nearly_full(root: Path) -> None:
     with Workspace(root, MIB, min_free_bytes=1 << 62) as workspace:
-        assert not workspace.document_dir("doc").reserve({"source.pdf": 1})
+        assert not workspace.document_files("doc").reserve({"source.pdf": 1})
 
 
 def test_only_documents_that_rest_for_too_long_are_removed(root: Path) -> None:
     now = [0.0]
     with Workspace(root, MIB, clock=lambda: now[0], idle_seconds=10) as workspace:
-        resting, woken = workspace.document_dir("resting"), workspace.document_dir("woken")
+        resting, woken = workspace.document_files("resting"), workspace.document_files("woken")
         for document in (resting, woken):
             document.rests()
         woken.wakes()
