@@ -130,7 +130,8 @@ class Response:
         self._reusable &= not self._complete  # a second answer to one request
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+        if not self._head_done:  # else a trailer, or of a second answer
+            self.headers.add(name.decode("latin-1"), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -140,7 +141,8 @@ class Response:
             self._head_done = True
 
     def on_body(self, piece: bytes) -> None:
-        self._pieces.append(piece)
+        if not self._complete:
+            self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         if self._head_done:
