@@ -1,8 +1,8 @@
 """Signed HTTP requests to an S3 store: one connection pool, one attempt, no redirects.
 
-`sinks.http1` with minio's own signer instead of the `minio.Minio` client: that one has no public
-way to send `If-None-Match`, reads files into memory to sign them, cannot tell a 412 without a body
-from a broken answer, and costs four times the CPU.
+`sinks.http1` instead of the `minio.Minio` client: that one has no public way to send
+`If-None-Match`, reads files into memory to sign them, cannot tell a 412 without a body from a
+broken answer, and costs four times the CPU.
 
 Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests (of the
 minio client) are dropped: a key may be confidential.
@@ -14,12 +14,10 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
-from urllib.parse import SplitResult, quote
+from typing import BinaryIO
+from urllib.parse import quote
 
 import urllib3
-from minio.credentials.credentials import Credentials
-from minio.signer import sign_v4_s3
 
 from sinks.http1 import HttpFailure, NotConnected, Origin, Origins, Response
 from sinks.objectstore.answers import (
@@ -33,6 +31,7 @@ from sinks.objectstore.bodies import CHUNK_BYTES
 from sinks.objectstore.conditional import NotSent, WriteRaced
 from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreUnavailable
 from sinks.objectstore.settings import S3Settings
+from sinks.objectstore.signing import Signer
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -51,8 +50,8 @@ class Transport:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._credentials = Credentials(
-            settings.access_key, settings.secret_key, settings.session_token
+        self._signer = Signer(
+            settings.access_key, settings.secret_key, settings.region, settings.session_token
         )
         url = settings.url
         self._scheme = url.scheme
@@ -98,22 +97,8 @@ class Transport:
         PreconditionFailed (412); NotSent if no connection came about.
         """
         netloc, path = self._address(bucket, key)
-        now = datetime.now(UTC)
-        signed: dict[str, Any] = {**(headers or {})}
-        signed["Host"] = netloc
-        signed["x-amz-content-sha256"] = sha256
-        signed["x-amz-date"] = now.strftime("%Y%m%dT%H%M%SZ")
-        if self._credentials.session_token:
-            signed["x-amz-security-token"] = self._credentials.session_token
-        sign_v4_s3(
-            method=method,
-            url=SplitResult(self._scheme, netloc, path, "", ""),
-            region=self._settings.region,
-            headers=signed,
-            credentials=self._credentials,
-            content_sha256=sha256,
-            date=now,
-        )
+        signed = {**(headers or {}), "Host": netloc}
+        self._signer.sign(method, path, signed, sha256=sha256, now=datetime.now(UTC))
         # Not signed: proxies and HTTP libraries may rewrite these.
         signed["Accept-Encoding"] = "identity"
         signed["User-Agent"] = "bundle-extractor"
