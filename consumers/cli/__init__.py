@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -68,6 +69,9 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Errors that a user can mend are one sentence and exit code 2 (or the sentence's own)."""
+    # To look for plugins, Pydantic reads the metadata of every package that is installed; there
+    # are none of ours.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         app()
     except Problem as problem:
