@@ -1,8 +1,8 @@
 """Signed HTTP requests to an S3 store: one connection pool, one attempt, no redirects.
 
-urllib3 with minio's own signer instead of the `minio.Minio` client: that one has no public way to
-send `If-None-Match`, reads files into memory to sign them, and cannot tell a 412 without a body
-from a broken answer. Both share one connection pool.
+urllib3 instead of the `minio.Minio` client: that one has no public way to send `If-None-Match`,
+reads files into memory to sign them, cannot tell a 412 without a body from a broken answer, and
+takes longer to import than a short command may run. Both share one connection pool.
 
 Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests are
 dropped: a key may be confidential.
@@ -14,12 +14,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import IO, cast
-from urllib.parse import SplitResult, quote
+from typing import IO
+from urllib.parse import quote
 
 import urllib3
-from minio.credentials.credentials import Credentials
-from minio.signer import sign_v4_s3
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -36,8 +34,9 @@ from sinks.objectstore.answers import (
 )
 from sinks.objectstore.bodies import CHUNK_BYTES
 from sinks.objectstore.conditional import NotSent, WriteRaced
-from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreUnavailable
+from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreRejected, StoreUnavailable
 from sinks.objectstore.settings import S3Settings
+from sinks.objectstore.signing import query_string, signature_headers
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -58,9 +57,6 @@ class Transport:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._credentials = Credentials(
-            settings.access_key, settings.secret_key, settings.session_token
-        )
         url = settings.url
         self._scheme = url.scheme
         # The port is signed as part of the Host header, so it is written the way urllib3 and
@@ -91,6 +87,7 @@ class Transport:
         key: str,
         *,
         operation: str,
+        query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | IO[bytes] | None = None,
         length: int = 0,
@@ -102,21 +99,20 @@ class Transport:
         PreconditionFailed (412); NotSent if no connection came about.
         """
         netloc, path = self._address(bucket, key)
-        now = datetime.now(UTC)
-        signed: dict[str, str | list[str] | tuple[str]] = {**(headers or {})}
-        signed["Host"] = netloc
-        signed["x-amz-content-sha256"] = sha256
-        signed["x-amz-date"] = now.strftime("%Y%m%dT%H%M%SZ")
-        if self._credentials.session_token:
-            signed["x-amz-security-token"] = self._credentials.session_token
-        sign_v4_s3(
-            method=method,
-            url=SplitResult(self._scheme, netloc, path, "", ""),
+        asked = query_string(query or {})
+        signed = {**(headers or {}), "Host": netloc}
+        if self._settings.session_token:
+            signed["x-amz-security-token"] = self._settings.session_token
+        signed |= signature_headers(
+            method,
+            path,
+            asked,
+            signed,
+            access_key=self._settings.access_key,
+            secret_key=self._settings.secret_key,
             region=self._settings.region,
-            headers=signed,
-            credentials=self._credentials,
             content_sha256=sha256,
-            date=now,
+            date=datetime.now(UTC),
         )
         # Not signed: proxies and HTTP libraries may rewrite these.
         signed["Accept-Encoding"] = "identity"
@@ -128,9 +124,9 @@ class Transport:
             bucket,
             lambda pool: pool.urlopen(
                 method,
-                path,
+                f"{path}?{asked}" if asked else path,
                 body=body,
-                headers=cast(dict[str, str], signed),
+                headers=signed,
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -143,6 +139,7 @@ class Transport:
         raise self._refusal(operation, bucket, response, with_body=method != "HEAD")
 
     def _address(self, bucket: str, key: str) -> tuple[str, str]:
+        """Host and path; of the bucket itself where there is no key."""
         path = f"/{quote(key, safe='/~')}"
         # A bucket name with dots does not fit a wildcard certificate.
         if self._settings.addressing == "virtual" and "." not in bucket:
@@ -258,6 +255,13 @@ def stamp(response: Response) -> tuple[str, str, datetime]:
         headers.get("Content-Type", ""),
         http_date(headers.get("Last-Modified")),
     )
+
+
+def misfortune(operation: str, bucket: str, error: Exception) -> StoreError:
+    """What the HTTP library raised (HTTPError), or somebody who was given nonsense (ValueError)."""
+    if isinstance(error, HTTPError):
+        return StoreUnavailable(operation, bucket, f"connection failed: {type(error).__name__}")
+    return StoreRejected(operation, bucket, "an invalid name or argument", kind="document")
 
 
 def _reason(failed: Exception) -> str:
