@@ -46,9 +46,7 @@ class Contract(BaseModel):
     """Base of what we write: immutable, unknown members are errors. The text below a field is its
     description in the exported schema."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Received(BaseModel):
