@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
+from consumers.cli import COMMANDS
 from consumers.cli.sweep import sweep
 from schemas.topics import TOPIC_CONFIG
 from schemas.units import parse_duration
@@ -26,7 +28,45 @@ def imported_by(code: str) -> set[str]:
 
 def test_help_needs_no_settings_and_no_client() -> None:
     heavy = {"pydantic", "confluent_kafka", "urllib3", "minio", "rich.console"}
-    assert not heavy & imported_by("import consumers.cli")
+    told = imported_by("from consumers.cli import application; application()")
+    assert not heavy & told
+    assert {f"consumers.cli.{name}" for name in COMMANDS} <= told
+
+
+def test_a_trace_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    """All that it ever does before it asks, and then nobody answers."""
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        """
+        [store]
+        endpoint = "http://127.0.0.1:9"
+        access_key = "a"
+        secret_key = "s"
+        [kafka]
+        bootstrap_servers = "127.0.0.1:9"
+        """
+    )
+    arguments = [
+        *("bundles", "trace", "page-001-image-001", "--bundle", "b", "--document", "d"),
+        *("--config", str(settings)),
+    ]
+    told = imported_by(
+        f"""
+import contextlib, sys, time
+from unittest import mock
+from consumers import cli
+sys.argv = {arguments!r}
+with mock.patch("time.sleep"), contextlib.suppress(SystemExit):
+    cli.main()
+from consumers.operations import trace_view
+"""
+    )
+    assert "sinks.objectstore.s3" in told
+    heavy = {"minio", "requests", "prometheus_client", "structlog", "opentelemetry", "orjson"}
+    heavy |= {"pypdf", "pikepdf", "numpy", "PIL", "isal", "botocore", "google", "pydantic_settings"}
+    ours = {"consumers.app", "consumers.runtime", "consumers.providers.registry"}
+    ours |= {f"consumers.cli.{name}" for name in COMMANDS if name != "trace"}
+    assert sorted((heavy | ours) & told) == []
 
 
 def test_dead_letters_are_kept_as_long_as_their_topic_keeps_them() -> None:
