@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
@@ -40,6 +41,12 @@ def _clean_key(value: str) -> str:
 
 ObjectKey = Annotated[str, StringConstraints(min_length=1), AfterValidator(_clean_key)]
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+
+
+class Operation(StrEnum):
+    RECEIVED = "received"
+    SPLIT = "split"
+    MERGED = "merged"
 
 
 class Contract(BaseModel):

@@ -108,7 +108,7 @@ def _hint(bundle: str | None) -> str:
 
 
 def _print_json(identifier: str, answer: Answer, seconds: float) -> None:
-    from consumers.operations.trace_view import as_dict
+    from consumers.operations.trace_report import as_dict
 
     said = {
         "id": identifier,
@@ -124,7 +124,7 @@ def _print(answer: Answer, seconds: float) -> None:
 
     from consumers.operations.trace_view import overview, show
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if len(answer.traces) > MANY:
         console.print(overview(answer.traces))
     else:

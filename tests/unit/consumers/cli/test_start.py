@@ -48,7 +48,7 @@ def test_a_trace_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     )
     arguments = [
         *("bundles", "trace", "page-001-image-001", "--bundle", "b", "--document", "d"),
-        *("--config", str(settings)),
+        *("--json", "--config", str(settings)),
     ]
     told = imported_by(
         f"""
@@ -58,12 +58,22 @@ from consumers import cli
 sys.argv = {arguments!r}
 with mock.patch("time.sleep"), contextlib.suppress(SystemExit):
     cli.main()
-from consumers.operations import trace_view
+from consumers.operations import trace_report
 """
     )
     assert "sinks.objectstore.s3" in told
     heavy = {"minio", "requests", "prometheus_client", "structlog", "opentelemetry", "orjson"}
-    heavy |= {"pypdf", "pikepdf", "numpy", "PIL", "isal", "botocore", "google", "pydantic_settings"}
+    heavy |= {
+        "rich.console",
+        "pypdf",
+        "pikepdf",
+        "numpy",
+        "PIL",
+        "isal",
+        "botocore",
+        "google",
+        "pydantic_settings",
+    }
     ours = {"consumers.app", "consumers.runtime", "consumers.providers.registry"}
     ours |= {f"consumers.cli.{name}" for name in COMMANDS if name != "trace"}
     assert sorted((heavy | ours) & told) == []
