@@ -29,9 +29,7 @@ GIB = 1024 * MIB
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def _as_text(values: Any) -> Any:

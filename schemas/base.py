@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
@@ -42,13 +43,17 @@ ObjectKey = Annotated[str, StringConstraints(min_length=1), AfterValidator(_clea
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 
 
+class Operation(StrEnum):
+    RECEIVED = "received"
+    SPLIT = "split"
+    MERGED = "merged"
+
+
 class Contract(BaseModel):
     """Base of what we write: immutable, unknown members are errors. The text below a field is its
     description in the exported schema."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Received(BaseModel):

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from schemas.base import BucketName, Id, ObjectKey, Received, Sha256
+from schemas.base import BucketName, Id, ObjectKey, Operation, Received, Sha256
 
 EVENT_TYPE = "bundles.bundle.v1"
 """The CloudEvents ``type`` of a bundle event (also accepted: the value without an envelope)."""
-
-
-class Operation(StrEnum):
-    RECEIVED = "received"
-    SPLIT = "split"
-    MERGED = "merged"
 
 
 class Pages(Received):

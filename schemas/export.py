@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from schemas import topics as names
+from schemas.base import Contract
+from schemas.descriptions import descriptions_of
 from schemas.events import EVENT_TYPE, BundleEvent
 from schemas.job_record import JobRecord
 from schemas.ledger import LedgerRecord
@@ -68,8 +72,19 @@ def documents() -> dict[str, dict[str, Any]]:
     return exported
 
 
+class _Described(GenerateJsonSchema):
+    """With the text below each field of ours as its description."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        if issubclass(schema["cls"], Contract):
+            for name, text in descriptions_of(schema["cls"]).items():
+                made["properties"][name]["description"] = text
+        return made
+
+
 def _schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema(mode="validation")
+    schema = model.model_json_schema(schema_generator=_Described, mode="validation")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:bundle-extractor:schema:{name}:1",

@@ -11,8 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Code, Contract, Id, Sha256
-from schemas.events import Operation
+from schemas.base import Code, Contract, Id, Operation, Sha256
 from schemas.manifest import ManifestSegment
 
 

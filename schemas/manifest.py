@@ -10,8 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Code, Contract, Id, ObjectKey, Sha256
-from schemas.events import Operation
+from schemas.base import Code, Contract, Id, ObjectKey, Operation, Sha256
 
 
 class ManifestSegment(Contract):

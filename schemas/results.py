@@ -9,8 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Code, Contract, Id, ObjectKey, Sha256
-from schemas.events import Operation
+from schemas.base import Code, Contract, Id, ObjectKey, Operation, Sha256
 
 DOCUMENT_RESULT_TYPE = "bundles.document-result.v1"
 BUNDLE_RESULT_TYPE = "bundles.bundle-result.v1"

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from consumers.cli import (
-    buckets,
-    compare,
-    config,
-    doctor,
-    local,
-    metrics,
-    replay,
-    run,
-    submit,
-    sweep,
-    topics,
-    trace,
-    verify,
-)
 from consumers.cli.common import Problem
+
+COMMANDS = {
+    "run": "run",
+    "local": "local",
+    "submit": "submit",
+    "doctor": "doctor",
+    "metrics": "metrics",
+    "replay": "replay",
+    "sweep": "sweep",
+    "trace": "trace",
+    "verify": "verify_",
+    "compare": "compare",
+    "topics": "app",
+    "buckets": "app",
+    "config": "app",
+}
+"""Each is a module of this package; by its name, what in it is the command (``app``: several)."""
 
 
 def _version(wanted: bool) -> None:
@@ -33,16 +38,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    name="bundles",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-@app.callback()
 def options(
     version: Annotated[  # handled before it gets here
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit.")
@@ -51,23 +46,33 @@ def options(
     """Gets the images out of bundles of scanned documents: events in, auditable manifests out."""
 
 
-app.command("run")(run.run)
-app.command("local")(local.local)
-app.command("submit")(submit.submit)
-app.command("doctor")(doctor.doctor)
-app.command("metrics")(metrics.metrics)
-app.command("replay")(replay.replay)
-app.command("sweep")(sweep.sweep)
-app.command("trace")(trace.trace)
-app.command("verify")(verify.verify_)
-app.command("compare")(compare.compare)
-app.add_typer(topics.app, name="topics")
-app.add_typer(buckets.app, name="buckets")
-app.add_typer(config.app, name="config")
+def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """With the commands of these names, whose modules are imported here."""
+    made = typer.Typer(
+        name="bundles",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    made.callback()(options)
+    for name in names:
+        command = getattr(import_module(f"consumers.cli.{name}"), COMMANDS[name])
+        if isinstance(command, typer.Typer):
+            made.add_typer(command, name=name)
+        else:
+            made.command(name)(command)
+    return made
 
 
 def main() -> None:
     """Errors that a user can mend are one sentence and exit code 2 (or the sentence's own)."""
+    # To look for plugins, Pydantic reads the metadata of every package that is installed; there
+    # are none of ours.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Where it is clear which one is meant, the others need not be there.
+    asked = [name for name in sys.argv[1:2] if name in COMMANDS]
+    app = application(asked or COMMANDS)
     try:
         app()
     except Problem as problem:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.settings import PREFIX, Settings, SettingsError, load
-from schemas.units import parse_duration
+if TYPE_CHECKING:
+    from consumers.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,
@@ -42,6 +42,8 @@ def local_settings_file() -> Path:
 
 def settings(config: Path | None, overrides: list[str] | None = None) -> Settings:
     """The settings for a command; those of the running local stack where none are given."""
+    from consumers.settings import PREFIX, SettingsError, load
+
     given = config is not None or any(name.startswith(PREFIX) for name in os.environ)
     if not given and local_settings_file().exists():
         config = local_settings_file()
@@ -63,6 +65,8 @@ def duration(option: str, text: str) -> float:
 
     :raises Problem: it is no duration.
     """
+    from schemas.units import parse_duration
+
     try:
         return float(parse_duration(text))
     except ValueError as error:
@@ -75,6 +79,7 @@ def kafka(found: Settings) -> dict[str, str]:
     :raises Problem: a secret's file cannot be read.
     """
     from consumers.kafka_client import kafka_client
+    from consumers.settings import SettingsError
 
     try:
         return {"bootstrap.servers": found.kafka.bootstrap_servers, **kafka_client(found)}

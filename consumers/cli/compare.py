@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consumers.cli.common import ConfigOption, JsonOption, Problem, SetOption, settings
-from schemas.policy import Policy
 
 if TYPE_CHECKING:
     from consumers.operations.compare import Way
     from consumers.settings import Settings
+    from schemas.policy import Policy
 
 SAID = (
     "simulated: the synchronous request is an unpausing caller of the asynchronous service; "

@@ -7,7 +7,6 @@ import json
 import typer
 
 from consumers.cli.common import ConfigOption, SetOption, settings
-from consumers.settings import known_names
 
 app = typer.Typer(help="Show the settings.", no_args_is_help=True)
 
@@ -22,5 +21,7 @@ def show(config: ConfigOption = None, set_: SetOption = None) -> None:
 @app.command()
 def names() -> None:
     """Print every setting's name."""
+    from consumers.settings import known_names
+
     for name in known_names():
         print(name)

@@ -13,7 +13,6 @@ import typer
 from consumers.cli.common import ConfigOption, Problem, SetOption, kafka, settings
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from schemas.reasons import Reason
-from schemas.units import parse_duration
 
 if TYPE_CHECKING:
     from consumers.operations.replay import Outcome, Replayed
@@ -99,6 +98,8 @@ def _moment(option: str, text: str | None) -> float | None:
     moment = parse_rfc3339(text)
     if moment is not None:
         return moment
+    from schemas.units import parse_duration
+
     try:
         return time.time() - float(parse_duration(text))
     except ValueError:

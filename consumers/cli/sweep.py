@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.cli.common import ConfigOption, Problem, SetOption, duration, settings
-from consumers.settings import Settings
-from schemas.topics import TOPIC_CONFIG
-from schemas.units import format_duration
 
 if TYPE_CHECKING:
     from consumers.operations.sweep import Deletion, Sweep, SweepOptions, SweepReport
-
-DEAD_LETTERS_KEPT = f"{int(TOPIC_CONFIG['dead_letters']['retention.ms']) // 86_400_000}d"
+    from consumers.settings import Settings
 
 
 def sweep(
@@ -33,7 +29,7 @@ def sweep(
     dead_letters_kept: Annotated[
         str,
         typer.Option(help="How long the dead-letter topic keeps its records: claim checks too."),
-    ] = DEAD_LETTERS_KEPT,
+    ] = "90d",
     uploads_older_than: Annotated[
         str | None,
         typer.Option(
@@ -125,6 +121,8 @@ def _walk(found: Settings, options: SweepOptions, stack: ExitStack, as_json: boo
 
 
 def _say(deletion: Deletion) -> None:
+    from schemas.units import format_duration
+
     age = "" if deletion.age_s is None else f", {format_duration(round(deletion.age_s))} old"
     print(f"{deletion.why}: {deletion.key} ({deletion.bytes} bytes{age})")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,6 +53,7 @@ def trace(
     document without images so far, are searched for in the ledger and the youngest job records.
     Exit code 1 when there is no such thing.
     """
+    from consumers.operations.ledger import Ledger
     from consumers.operations.reading import TopicUnreadable
     from consumers.operations.trace import Tracer
     from consumers.stores import open_store
@@ -59,23 +61,25 @@ def trace(
 
     started = time.monotonic()
     found = settings(config, set_)
-    store = open_store(found.store, threads=8)
-    tracer = Tracer(
-        store,
-        found.store.output_bucket,
-        kafka(found),
-        found.topics.ledger,
-        budget_s=duration("--budget", budget),
-        search_s=duration("--search", search),
-        searched_since=time.time() - duration("--since", since),
-        on_progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    budget_s, search_s = duration("--budget", budget), duration("--search", search)
+    searched_since = time.time() - duration("--since", since)
     try:
-        answer = _ask(tracer, identifier, bundle, document)
+        with (
+            closing(open_store(found.store, threads=8)) as store,
+            closing(Ledger(kafka(found), found.topics.ledger)) as ledger,
+        ):
+            tracer = Tracer(
+                store,
+                found.store.output_bucket,
+                ledger,
+                budget_s=budget_s,
+                search_s=search_s,
+                searched_since=searched_since,
+                on_progress=lambda line: print(line, file=sys.stderr, flush=True),
+            )
+            answer = _ask(tracer, identifier, bundle, document)
     except (StoreError, TopicUnreadable) as error:
         raise Problem(str(error), 1) from None
-    finally:
-        store.close()
     seconds = time.monotonic() - started
     if as_json:
         _print_json(identifier, answer, seconds)
@@ -104,7 +108,7 @@ def _hint(bundle: str | None) -> str:
 
 
 def _print_json(identifier: str, answer: Answer, seconds: float) -> None:
-    from consumers.operations.trace_view import as_dict
+    from consumers.operations.trace_report import as_dict
 
     said = {
         "id": identifier,
@@ -120,7 +124,7 @@ def _print(answer: Answer, seconds: float) -> None:
 
     from consumers.operations.trace_view import overview, show
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if len(answer.traces) > MANY:
         console.print(overview(answer.traces))
     else:

@@ -8,10 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
-
 from consumers.operations.partitions import partition_of
-from consumers.operations.reading import OutOfTime, TopicUnreadable, read_topic
+from consumers.operations.reading import OutOfTime, TopicReader, TopicUnreadable
 
 Line = Mapping[str, Any]
 
@@ -24,78 +22,84 @@ class LedgerLines:
     incomplete: str | None = None
 
 
-def lines_of(
-    client: Mapping[str, str],
-    topic: str,
-    keys: Collection[str],
-    wanted: Callable[[Line], bool],
-    *,
-    since: float,
-    until: float,
-    budget_s: float,
-) -> LedgerLines:
-    """What stands under ``keys`` (extraction ids, bundle ids) between two moments (seconds since
-    1970), as far as ``budget_s`` seconds reach. Never raises for Kafka's sake."""
-    deadline = time.monotonic() + budget_s
-    found = LedgerLines()
-    raw_keys = {key.encode() for key in keys}
-    try:
-        count = _partition_count(client, topic, budget_s)
-        guesses = {partition_of(key, count, client) for key in keys}
-        partitions = None if None in guesses else {g for g in guesses if g is not None}
-        for some in _passes(partitions, count):
-            for record in read_topic(
-                client,
-                topic,
-                since=since,
-                until=until,
-                partitions=some,
-                budget_s=max(0.0, deadline - time.monotonic()),
-            ):
-                if record.key() in raw_keys:
-                    line = _parsed(record.value())
-                    if line is not None and wanted(line):
-                        found.lines.append(line)
-            if found.lines:
-                break
-    except OutOfTime:
-        found.incomplete = f"the ledger was read for {budget_s:g} s only; give it more --budget"
-    except TopicUnreadable as error:
-        found.incomplete = f"the ledger could not be read: {error}"
-    found.lines.sort(key=lambda line: str(line.get("at")))
-    if found.incomplete is None and not found.lines:
-        found.incomplete = "the ledger has nothing about it (any more)"
-    return found
+class Ledger:
+    """The ledger's topic, on one connection for all that is asked."""
 
+    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+        """:raises TopicUnreadable: the client's properties cannot work."""
+        self._client = client
+        self._reader = TopicReader(client, topic)
 
-def search(
-    client: Mapping[str, str],
-    topic: str,
-    needle: str,
-    matches: Callable[[Line], bool],
-    *,
-    since: float,
-    budget_s: float,
-) -> tuple[set[str], str | None]:
-    """The extraction ids of lines that match, over the whole topic from ``since`` on; and, where
-    the time did not reach to its end, a sentence about it. ``needle`` is a text that each of them
-    contains: most records are passed over without being parsed.
+    def close(self) -> None:
+        self._reader.close()
 
-    :raises TopicUnreadable: the topic is missing, or no broker answers.
-    """
-    found: set[str] = set()
-    raw = json.dumps(needle).encode()
-    try:
-        for record in read_topic(client, topic, since=since, budget_s=budget_s):
-            value = record.value()
-            if value is None or raw not in value:
-                continue
-            line = _parsed(value)
-            if line is not None and line.get("extraction_id") and matches(line):
-                found.add(str(line["extraction_id"]))
-    except OutOfTime:
-        return found, f"the ledger was searched for {budget_s:g} s only"
-    return found, None
+    def lines_of(
+        self,
+        keys: Collection[str],
+        wanted: Callable[[Line], bool],
+        *,
+        since: float,
+        until: float,
+        budget_s: float,
+    ) -> LedgerLines:
+        """What stands under ``keys`` (extraction ids, bundle ids) between two moments (seconds
+        since 1970), as far as ``budget_s`` seconds reach. Never raises for Kafka's sake."""
+        deadline = time.monotonic() + budget_s
+        found = LedgerLines()
+        raw_keys = {key.encode() for key in keys}
+        try:
+            count = len(self._reader.partitions(budget_s))
+            guesses = {partition_of(key, count, self._client) for key in keys}
+            partitions = None if None in guesses else {g for g in guesses if g is not None}
+            for some in _passes(partitions, count):
+                for record in self._reader.read(
+                    since=since,
+                    until=until,
+                    partitions=some,
+                    budget_s=max(0.0, deadline - time.monotonic()),
+                ):
+                    if record.key() in raw_keys:
+                        line = _parsed(record.value())
+                        if line is not None and wanted(line):
+                            found.lines.append(line)
+                if found.lines:
+                    break
+        except OutOfTime:
+            found.incomplete = f"the ledger was read for {budget_s:g} s only; give it more --budget"
+        except TopicUnreadable as error:
+            found.incomplete = f"the ledger could not be read: {error}"
+        found.lines.sort(key=lambda line: str(line.get("at")))
+        if found.incomplete is None and not found.lines:
+            found.incomplete = "the ledger has nothing about it (any more)"
+        return found
+
+    def search(
+        self,
+        needle: str,
+        matches: Callable[[Line], bool],
+        *,
+        since: float,
+        budget_s: float,
+    ) -> tuple[set[str], str | None]:
+        """The extraction ids of lines that match, over the whole topic from ``since`` on; and,
+        where the time did not reach to its end, a sentence about it. ``needle`` is a text that
+        each of them contains: most records are passed over without being parsed.
+
+        :raises TopicUnreadable: the topic is missing, or no broker answers.
+        """
+        found: set[str] = set()
+        raw = json.dumps(needle).encode()
+        try:
+            for record in self._reader.read(since=since, budget_s=budget_s):
+                value = record.value()
+                if value is None or raw not in value:
+                    continue
+                line = _parsed(value)
+                if line is not None and line.get("extraction_id") and matches(line):
+                    found.add(str(line["extraction_id"]))
+        except OutOfTime:
+            return found, f"the ledger was searched for {budget_s:g} s only"
+        return found, None
 
 
 def _passes(partitions: set[int] | None, count: int) -> list[set[int] | None]:
@@ -104,19 +108,6 @@ def _passes(partitions: set[int] | None, count: int) -> list[set[int] | None]:
         return [None]
     others = set(range(count)) - partitions
     return [partitions, others] if others else [partitions]
-
-
-def _partition_count(client: Mapping[str, str], topic: str, budget_s: float) -> int:
-    consumer = Consumer({**client, "group.id": "unused"})
-    try:
-        found = consumer.list_topics(topic, timeout=max(budget_s, 0.1)).topics[topic]
-    except KafkaException as error:
-        raise TopicUnreadable(f"topic {topic}: {error.args[0].name()}") from None
-    finally:
-        consumer.close()
-    if found.error is not None:
-        raise TopicUnreadable(f"topic {topic}: {found.error.name()}")
-    return len(found.partitions)
 
 
 def _parsed(value: bytes | None) -> Line | None:

@@ -19,9 +19,8 @@ from pydantic import ValidationError
 
 from consumers.extraction.timestamps import parse_rfc3339
 from consumers.milestones import Part, parts
-from consumers.operations import ledger
 from consumers.operations.layout import JOBS, StoredDocument, documents, image_name_of
-from consumers.operations.ledger import Line
+from consumers.operations.ledger import Ledger, Line
 from consumers.operations.storage import listed, read_ahead
 from schemas.job_record import JobPhase, JobRecord
 from schemas.manifest import Manifest, ManifestImage
@@ -89,8 +88,7 @@ class Tracer:
         self,
         store: ObjectStore,
         bucket: str,
-        client: Mapping[str, str],
-        ledger_topic: str,
+        ledger: Ledger,
         *,
         budget_s: float,
         search_s: float = 20.0,
@@ -99,7 +97,7 @@ class Tracer:
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store, self._bucket = store, bucket
-        self._client, self._topic = client, ledger_topic
+        self._ledger = ledger
         self._budget_s, self._search_s, self._since = budget_s, search_s, searched_since
         self._threads = threads
         self._progress = on_progress
@@ -216,9 +214,7 @@ class Tracer:
 
     def _search(self, needle: str, matches: Callable[[Line], bool]) -> Answer:
         self._progress(f"searching the ledger, for up to {self._search_s:g} s")
-        found, note = ledger.search(
-            self._client,
-            self._topic,
+        found, note = self._ledger.search(
             needle,
             matches,
             since=self._since,
@@ -261,9 +257,7 @@ class Tracer:
             if window is None:
                 trace.incomplete = "its job record is gone, so the ledger was not searched"
                 continue
-            found = ledger.lines_of(
-                self._client,
-                self._topic,
+            found = self._ledger.lines_of(
                 (trace.extraction_id, about.bundle_id),
                 _about(trace.extraction_id, about.document_id),
                 since=window[0],

@@ -1,93 +1,23 @@
-"""A trace for machines (a dict) and for people (lines for a terminal)."""
+"""A trace for people: lines for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumers.extraction.timestamps import parse_rfc3339, rfc3339
+from consumers.extraction.timestamps import parse_rfc3339
 from consumers.milestones import Part
 from consumers.operations.trace import Run, Trace, runs
+from consumers.operations.trace_report import KNOWN_ELSEWHERE, NOT_ATTEMPTS, jobs_of
 from schemas.job_record import JobRecord
 from schemas.manifest import Manifest
 
 BAR = 44
 HISTORY = 60
-_NOT_ATTEMPTS = frozenset({"topic", "partition", "offset", "schema_version", "traceparent"})
-_KNOWN_ELSEWHERE = frozenset({"bundle_id", "document_id", "extraction_id"})
 _IN_OTHER_COLUMNS = frozenset({"at", "stage", "event", "causes", "worker", "job_key"})
-
-
-def as_dict(trace: Trace) -> dict[str, Any]:
-    about = trace.about
-    return {
-        "extraction_id": trace.extraction_id,
-        "bundle_id": about.bundle_id,
-        "parent_bundle_id": about.parent_bundle_id,
-        "operation": about.operation,
-        "document_id": about.document_id,
-        "state": trace.state,
-        "policy_version": about.policy_version,
-        "provider": about.provider,
-        "image": trace.image.model_dump(mode="json") if trace.image else None,
-        "sources": [segment.model_dump(mode="json") for segment in about.segments],
-        "submitted": {
-            "sha256": about.submitted_sha256,
-            "bytes": about.submitted_bytes,
-            "pages": about.pages,
-        },
-        "jobs": _jobs(trace),
-        "replays": trace.record.replays if trace.record else None,
-        "manifest": _manifest(trace),
-        "attempts": [
-            {k: v for k, v in line.items() if k not in _NOT_ATTEMPTS | _KNOWN_ELSEWHERE}
-            for line in trace.lines or ()
-        ],
-        "runs": [_run(run) for run in runs(trace.lines or [])],
-        "ledger_incomplete": trace.incomplete,
-    }
-
-
-def _jobs(trace: Trace) -> list[dict[str, Any]]:
-    """The record knows more than the manifest, but only the manifest is kept for ever."""
-    if trace.record is not None:
-        return [shard.model_dump(mode="json") for shard in trace.record.shards]
-    assert trace.manifest is not None
-    return [job.model_dump(mode="json") for job in trace.manifest.jobs]
-
-
-def _manifest(trace: Trace) -> dict[str, Any] | None:
-    if trace.manifest is None:
-        return None
-    return {
-        "key": trace.manifest_key,
-        "sha256": trace.manifest_sha256,
-        "bytes": trace.manifest_bytes,
-        "written_at": rfc3339(trace.manifest_at) if trace.manifest_at else None,
-        "extracted_at": trace.manifest.extracted_at,
-        "images": len(trace.manifest.images),
-        "image_bytes": sum(image.bytes for image in trace.manifest.images),
-    }
-
-
-def _run(run: Run) -> dict[str, Any]:
-    return {
-        "event": run.place,
-        "outcome": run.outcome,
-        "seconds": run.seconds,
-        "causes": dict(run.causes),
-        "timeline": [
-            {"what": s.name, "from": rfc3339(s.start), "seconds": round(s.end - s.start, 3)}
-            for s in run.spans
-        ],
-    }
-
-
-# -- for people ----------------------------------------------------------------------------------
 
 
 def show(trace: Trace, console: Console) -> None:
@@ -137,7 +67,7 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _job_facts(about: Manifest | JobRecord, trace: Trace) -> Iterator[tuple[str, str]]:
-    for job in _jobs(trace):
+    for job in jobs_of(trace):
         ended = f", {job['failure']}" if job.get("failure") else ""
         accepted = job.get("accepted_at") or "never"
         phase = f", {job['phase']}{ended}" if job.get("phase") else ""
@@ -163,7 +93,7 @@ def _history(trace: Trace) -> RenderableType:
         details = {
             k: v
             for k, v in line.items()
-            if k not in _NOT_ATTEMPTS | _KNOWN_ELSEWHERE | _IN_OTHER_COLUMNS
+            if k not in NOT_ATTEMPTS | KNOWN_ELSEWHERE | _IN_OTHER_COLUMNS
         }
         said = " ".join(f"{name}={value}" for name, value in details.items())
         table.add_row(

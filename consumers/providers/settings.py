@@ -29,9 +29,7 @@ class Kind(StrEnum):
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class InfraiSettings(_Settings):

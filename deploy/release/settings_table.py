@@ -17,6 +17,7 @@ from consumers.setting_names import ANY, Setting, alternatives, settings_of
 from consumers.settings import Settings
 from deploy.extractor.settings import Settings as ExtractorSettings
 from schemas import units
+from schemas.descriptions import descriptions_of
 
 TARGET = Path(__file__).parent.parent / "SETTINGS.md"
 
@@ -65,7 +66,7 @@ def document() -> str:
         parts.append(f"## {section}\n{_text_of(settings[0].model)}")
         rows = [
             f"| `{one.name}` | `{one.variable.replace(ANY, '*')}` | {kind_of(one)} "
-            f"| {default_of(one)} | {_cell(one.field.description)} |"
+            f"| {default_of(one)} | {_cell(meaning_of(one))} |"
             for one in settings
         ]
         heads = ("setting", "variable", "type", "default", "meaning")
@@ -94,6 +95,11 @@ def _text_of(model: type[BaseModel]) -> str:
 def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
     heads = list(heads)
     return "\n".join([f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *rows, ""])
+
+
+def meaning_of(setting: Setting) -> str | None:
+    """The text below it in its model."""
+    return descriptions_of(setting.model).get(setting.path[-1])
 
 
 def kind_of(setting: Setting) -> str:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from minio.error import InvalidResponseError, S3Error, ServerError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
 from urllib3.exceptions import HTTPError
 
 from sinks.objectstore import answers
 from sinks.objectstore.conditional import WriteRaced
-from sinks.objectstore.errors import StoreError, StoreRejected, StoreUnavailable
+from sinks.objectstore.errors import StoreError, StoreUnavailable
+from sinks.objectstore.transport import misfortune
+
+
+@contextmanager
+def as_ours(operation: str, bucket: str) -> Iterator[None]:
+    """What the client raises within becomes a `StoreError`."""
+    try:
+        yield
+    except (MinioException, HTTPError, ValueError) as error:
+        raise translate(operation, bucket, error) from None
 
 
 def failure(operation: str, bucket: str, *, status: int, code: str) -> StoreError:
@@ -26,6 +39,4 @@ def translate(operation: str, bucket: str, error: Exception) -> StoreError:
         return failure(operation, bucket, status=error.status_code, code="")
     if isinstance(error, InvalidResponseError):
         return StoreUnavailable(operation, bucket, "the answer is no S3 answer")
-    if isinstance(error, HTTPError):
-        return StoreUnavailable(operation, bucket, f"connection failed: {type(error).__name__}")
-    return StoreRejected(operation, bucket, "an invalid name or argument", kind="document")
+    return misfortune(operation, bucket, error)

@@ -8,15 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from minio import Minio
-from minio.deleteobjects import DeleteObject
-from minio.error import MinioException, S3Error
 from urllib3.exceptions import HTTPError
 
-from sinks.objectstore import answers, conditional, minio_errors
+from sinks.objectstore import conditional, listing
 from sinks.objectstore.bodies import PrivateFile, check_key, is_sha256, sha256_of, size_of
 from sinks.objectstore.errors import (
     ChecksumMismatch,
@@ -34,8 +32,11 @@ from sinks.objectstore.protocol import (
     StoredObject,
 )
 from sinks.objectstore.settings import S3Settings
-from sinks.objectstore.transport import Transport, stamp
+from sinks.objectstore.transport import Transport, misfortune, stamp
 from sinks.objectstore.writes import SHA256_METADATA, Write
+
+if TYPE_CHECKING:
+    from minio import Minio
 
 Observe = Callable[[str, str, float, int], None]
 """(operation, outcome, seconds, bytes of body sent or received); must not raise."""
@@ -60,25 +61,27 @@ class S3Store:
         self._observe = observe
         self._sleep = sleep
         self._transport = Transport(settings)
-        self._minio = Minio(
-            settings.url.netloc,
-            access_key=settings.access_key,
-            secret_key=settings.secret_key,
-            session_token=settings.session_token,
-            secure=settings.secure,
-            region=settings.region,
-            http_client=self._transport.pool_manager,
-        )
-        if settings.addressing == "virtual":
-            self._minio.enable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
-        else:
-            self._minio.disable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
 
-    @property
+    @cached_property
     def minio(self) -> Minio:
         """The minio client on the same connections, for what is not on the hot path (lifecycle
         rules, versioning, ...). It makes one attempt too. Not for conditional writes."""
-        return self._minio
+        from minio import Minio  # slow to import, and few processes ever need it
+
+        client = Minio(
+            self._settings.url.netloc,
+            access_key=self._settings.access_key,
+            secret_key=self._settings.secret_key,
+            session_token=self._settings.session_token,
+            secure=self._settings.secure,
+            region=self._settings.region,
+            http_client=self._transport.pool_manager,
+        )
+        if self._settings.addressing == "virtual":
+            client.enable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
+        else:
+            client.disable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
+        return client
 
     def close(self) -> None:
         self._transport.close()
@@ -201,48 +204,70 @@ class S3Store:
                 return
             self._transport.check_no_error_inside("delete", bucket, response)
 
-    # ---- everyday calls, through the minio client
-
-    def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
-        with self._measured("delete_many", bucket):
-            refused = self._minio.remove_objects(bucket, (DeleteObject(key) for key in keys))
-            codes = {error.code or "Unknown" for error in refused} - {"NoSuchKey"}
-            if codes:
-                raise minio_errors.failure("delete_many", bucket, status=200, code=min(codes))
+    # ---- listing
 
     def list(
         self, bucket: str, prefix: str, *, start_after: str | None = None
     ) -> Iterator[ListedObject]:
         with self._measured("list", bucket) as measure:
-            for item in self._minio.list_objects(
-                bucket, prefix=prefix, recursive=True, start_after=start_after
-            ):
-                if item.is_dir or item.object_name is None:
-                    continue
-                handed_out = time.perf_counter()
-                yield ListedObject(
-                    key=item.object_name,
-                    size=item.size or 0,
-                    last_modified=item.last_modified or datetime.fromtimestamp(0, UTC),
-                    etag=answers.etag_of(item.etag),
-                )
-                measure.elsewhere += time.perf_counter() - handed_out
+            token: str | None = None
+            while True:
+                page = self._page(bucket, listing.parameters(prefix, start_after, token))
+                for item in page.objects:
+                    handed_out = time.perf_counter()
+                    yield item
+                    measure.elsewhere += time.perf_counter() - handed_out
+                token = page.next_token
+                if token is None:
+                    return
+
+    # ---- everyday calls, through the minio client
+
+    def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
+        from minio.deleteobjects import DeleteObject
+
+        from sinks.objectstore import minio_errors
+
+        with self._measured("delete_many", bucket), minio_errors.as_ours("delete_many", bucket):
+            refused = self.minio.remove_objects(bucket, (DeleteObject(key) for key in keys))
+            codes = {error.code or "Unknown" for error in refused} - {"NoSuchKey"}
+            if codes:
+                raise minio_errors.failure("delete_many", bucket, status=200, code=min(codes))
 
     def ensure_bucket(self, bucket: str) -> None:
-        with self._measured("ensure_bucket", bucket):
-            if self._minio.bucket_exists(bucket):
+        from minio.error import S3Error
+
+        from sinks.objectstore import minio_errors
+
+        with self._measured("ensure_bucket", bucket), minio_errors.as_ours("ensure_bucket", bucket):
+            if self.minio.bucket_exists(bucket):
                 return
             try:
-                self._minio.make_bucket(bucket, location=self._settings.region)
+                self.minio.make_bucket(bucket, location=self._settings.region)
             except S3Error as error:
                 if error.code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
                     raise
 
     def bucket_exists(self, bucket: str) -> bool:
-        with self._measured("bucket_exists", bucket):
-            return bool(self._minio.bucket_exists(bucket))
+        from sinks.objectstore import minio_errors
+
+        with self._measured("bucket_exists", bucket), minio_errors.as_ours("bucket_exists", bucket):
+            return bool(self.minio.bucket_exists(bucket))
 
     # ---- inside
+
+    def _page(self, bucket: str, parameters: Mapping[str, str]) -> listing.Page:
+        response = self._transport.send("GET", bucket, "", operation="list", query=parameters)
+        try:
+            body = b"".join(
+                self._transport.chunks("list", bucket, response, max_bytes=listing.MAX_PAGE_BYTES)
+            )
+        finally:
+            response.close()
+        try:
+            return listing.parse(body)
+        except listing.NoListing as wrong:
+            raise StoreUnavailable("list", bucket, f"the answer is no listing: {wrong}") from None
 
     def _head(self, operation: str, bucket: str, key: str) -> ObjectInfo:
         response = self._transport.send("HEAD", bucket, key, operation=operation)
@@ -296,7 +321,7 @@ class S3Store:
 
     @contextmanager
     def _measured(self, operation: str, bucket: str, key: str | None = None) -> Iterator[_Measure]:
-        """Report the call to `observe`, and turn the minio client's errors into ours."""
+        """Report the call to `observe`; whatever it ends with is ours or the local disk's."""
         measure = _Measure()
         started = time.perf_counter()
         try:
@@ -306,8 +331,8 @@ class S3Store:
         except StoreError as error:
             measure.outcome = error.outcome
             raise
-        except (MinioException, HTTPError, ValueError) as error:
-            translated = minio_errors.translate(operation, bucket, error)
+        except (HTTPError, ValueError) as error:
+            translated = misfortune(operation, bucket, error)
             measure.outcome = translated.outcome
             raise translated from None
         except Exception:  # the local disk's, for example

@@ -2,7 +2,7 @@
 
 `sinks.http1` instead of the `minio.Minio` client: that one has no public way to send
 `If-None-Match`, reads files into memory to sign them, cannot tell a 412 without a body from a
-broken answer, and costs four times the CPU.
+broken answer, costs four times the CPU, and takes longer to import than a short command may run.
 
 Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests (of the
 minio client) are dropped: a key may be confidential.
@@ -18,6 +18,7 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 import urllib3
+from urllib3.exceptions import HTTPError
 
 from sinks.http1 import HttpFailure, NotConnected, Origin, Origins, Response
 from sinks.objectstore.answers import (
@@ -29,9 +30,9 @@ from sinks.objectstore.answers import (
 )
 from sinks.objectstore.bodies import CHUNK_BYTES
 from sinks.objectstore.conditional import NotSent, WriteRaced
-from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreUnavailable
+from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreRejected, StoreUnavailable
 from sinks.objectstore.settings import S3Settings
-from sinks.objectstore.signing import Signer
+from sinks.objectstore.signing import query_string, signature_headers
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -50,9 +51,6 @@ class Transport:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._signer = Signer(
-            settings.access_key, settings.secret_key, settings.region, settings.session_token
-        )
         url = settings.url
         self._scheme = url.scheme
         # The port is signed as part of the Host header, so it is written the way urllib3 and
@@ -86,6 +84,7 @@ class Transport:
         key: str,
         *,
         operation: str,
+        query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | BinaryIO | None = None,
         length: int = 0,
@@ -97,8 +96,21 @@ class Transport:
         PreconditionFailed (412); NotSent if no connection came about.
         """
         netloc, path = self._address(bucket, key)
+        asked = query_string(query or {})
         signed = {**(headers or {}), "Host": netloc}
-        self._signer.sign(method, path, signed, sha256=sha256, now=datetime.now(UTC))
+        if self._settings.session_token:
+            signed["x-amz-security-token"] = self._settings.session_token
+        signed |= signature_headers(
+            method,
+            path,
+            asked,
+            signed,
+            access_key=self._settings.access_key,
+            secret_key=self._settings.secret_key,
+            region=self._settings.region,
+            content_sha256=sha256,
+            date=datetime.now(UTC),
+        )
         # Not signed: proxies and HTTP libraries may rewrite these.
         signed["Accept-Encoding"] = "identity"
         signed["User-Agent"] = "bundle-extractor"
@@ -107,7 +119,11 @@ class Transport:
         origin = self._path_origin if netloc == self._netloc else self._origin(netloc)
         try:
             response = origin.request(
-                method, path, headers=signed, body=body, read_seconds=self._settings.read_timeout
+                method,
+                f"{path}?{asked}" if asked else path,
+                headers=signed,
+                body=body,
+                read_seconds=self._settings.read_timeout,
             )
         except NotConnected as failed:
             raise NotSent(operation, bucket, _REASONS[failed.code]) from None
@@ -122,6 +138,7 @@ class Transport:
         raise self._refusal(operation, bucket, response, with_body=method != "HEAD")
 
     def _address(self, bucket: str, key: str) -> tuple[str, str]:
+        """Host and path; of the bucket itself where there is no key."""
         path = f"/{quote(key, safe='/~')}"
         # A bucket name with dots does not fit a wildcard certificate.
         if self._settings.addressing == "virtual" and "." not in bucket:
@@ -216,3 +233,10 @@ _REASONS = {
     "connection_broken": "the connection broke",
     "body_truncated": "the body was cut short",
 }
+
+
+def misfortune(operation: str, bucket: str, error: Exception) -> StoreError:
+    """What the HTTP library raised (HTTPError), or somebody who was given nonsense (ValueError)."""
+    if isinstance(error, HTTPError):
+        return StoreUnavailable(operation, bucket, f"connection failed: {type(error).__name__}")
+    return StoreRejected(operation, bucket, "an invalid name or argument", kind="document")

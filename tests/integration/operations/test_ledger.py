@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Producer
 
-from consumers.operations.ledger import lines_of, search
+from consumers.operations.ledger import Ledger
 from consumers.operations.partitions import partition_of
 from consumers.operations.reading import read_topic
 from consumers.runtime.publisher import producer_config
@@ -50,15 +51,15 @@ def test_lines_are_found_in_their_time_and_not_outside_of_it(kafka: Kafka, ledge
     now, key = time.time(), KEYS[100]
 
     def ask(since: float, until: float, budget_s: float = 30.0) -> tuple[int, str | None]:
-        found = lines_of(
-            client, ledger, [key], lambda _: True, since=since, until=until, budget_s=budget_s
-        )
+        found = opened.lines_of([key], lambda _: True, since=since, until=until, budget_s=budget_s)
         return len(found.lines), found.incomplete
 
-    assert ask(now - 150, now + 10) == (1, None)
-    assert ask(now - 1000, now - 500)[0] == 0
-    assert ask(now - 30, now + 10) == (0, "the ledger has nothing about it (any more)")
-    assert "--budget" in (ask(0, now, budget_s=0.0)[1] or "")
+    with closing(Ledger(client, ledger)) as opened:
+        assert ask(now - 150, now + 10) == (1, None)
+        assert ask(now - 1000, now - 500)[0] == 0
+        assert ask(now - 150, now + 10) == (1, None)
+        assert ask(now - 30, now + 10) == (0, "the ledger has nothing about it (any more)")
+        assert "--budget" in (ask(0, now, budget_s=0.0)[1] or "")
 
 
 def test_lines_are_found_although_the_topic_was_given_more_partitions(
@@ -70,33 +71,23 @@ def test_lines_are_found_although_the_topic_was_given_more_partitions(
     admin.create_partitions([NewPartitions(ledger, 11)])[ledger].result(30)
     client, now = {"bootstrap.servers": kafka.bootstrap}, time.time()
     moved = next(k for k in KEYS if partition_of(k, 7, client) != partition_of(k, 11, client))
-    found = lines_of(
-        client, ledger, [moved], lambda _: True, since=now - 1000, until=now, budget_s=30.0
-    )
+    with closing(Ledger(client, ledger)) as opened:
+        found = opened.lines_of([moved], lambda _: True, since=now - 1000, until=now, budget_s=30.0)
     assert len(found.lines) == 1
 
 
 def test_a_search_finds_the_extraction_of_a_job_id(kafka: Kafka, ledger: str) -> None:
     job = f"job-{KEYS[7]}"
-    found, note = search(
-        {"bootstrap.servers": kafka.bootstrap},
-        ledger,
-        job,
-        lambda line: line.get("job_id") == job,
-        since=0.0,
-        budget_s=30.0,
-    )
+    with closing(Ledger({"bootstrap.servers": kafka.bootstrap}, ledger)) as opened:
+        found, note = opened.search(
+            job, lambda line: line.get("job_id") == job, since=0.0, budget_s=30.0
+        )
     assert (found, note) == ({KEYS[7]}, None)
 
 
 def test_a_ledger_that_cannot_be_read_is_said_not_raised(kafka: Kafka) -> None:
-    found = lines_of(
-        {"bootstrap.servers": kafka.bootstrap},
-        "no-such-topic",
-        ["key"],
-        lambda _: True,
-        since=0.0,
-        until=time.time(),
-        budget_s=10.0,
-    )
+    with closing(Ledger({"bootstrap.servers": kafka.bootstrap}, "no-such-topic")) as opened:
+        found = opened.lines_of(
+            ["key"], lambda _: True, since=0.0, until=time.time(), budget_s=10.0
+        )
     assert "could not be read" in (found.incomplete or "")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.base import Operation
 from schemas.cloudevents import EventRejected, parse_event
-from schemas.events import BundleEvent, Operation
+from schemas.events import BundleEvent
 from schemas.reasons import Reason
 
 KNOWN_HEADERS = ["x-replay-count", "traceparent", "content-type", "ce_id", "ce_source"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from consumers.extraction.persist import Finished, build_manifest, name_images
 from consumers.providers.protocol import JobState, JobStatus, RemoteImage
+from schemas.base import Operation
 from schemas.canonical import canonical_json
-from schemas.events import Operation
 from schemas.job_record import JobPhase, JobRecord, JobShard
 from schemas.manifest import ManifestImage, ManifestSegment
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from consumers.extraction.timestamps import rfc3339
+from schemas.base import Operation
 from schemas.canonical import canonical_json
-from schemas.events import Operation
 from schemas.identity import (
     extraction_id,
     image_key,

@@ -9,7 +9,7 @@ import pytest
 import typer
 import yaml
 
-from consumers.cli import app
+from consumers.cli import application
 from consumers.settings import known_names
 from deploy.observability.dashboards import DASHBOARDS
 from schemas.policy import Policy
@@ -79,7 +79,7 @@ def test_links_inside_the_runbook_lead_somewhere() -> None:
 
 
 def test_commands_in_the_runbook_exist() -> None:
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(application())
     known = set(getattr(group, "commands", {}))
     assert set(re.findall(r"`bundles ([a-z]+)", RUNBOOK)) <= known
 
