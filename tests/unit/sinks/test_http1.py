@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -216,8 +217,10 @@ def test_an_unread_body_is_dropped_together_with_its_connection() -> None:
 def test_a_connection_that_the_peer_ended_meanwhile_is_not_used_again() -> None:
     with serving([OK, END], OK) as server:
         to = origin(server)
-        for _ in range(2):
-            assert body_of(ask(to)) == b"hello"
+        assert body_of(ask(to)) == b"hello"
+        (idle,) = to._idle
+        assert select.select([idle.sock], [], [], 5)[0]  # the end has arrived
+        assert body_of(ask(to)) == b"hello"
         assert server.connections == 2
 
 
