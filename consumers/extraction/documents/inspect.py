@@ -12,9 +12,11 @@ each other only):
 
 pypdf counts, because on hostile files it has the best limits and was never wrong on 4,551 public
 files; pikepdf is asked about whatever pypdf gives up on, runs out of its share of the time on, or
-finds no pages in (it alone reports 0 pages for some damaged files that have pages). A document is
-unreadable only when neither reads it. 0 pages is invalid. pdfium is not asked: it aborts its
-process on hostile files, and it believes a lying /Count.
+finds no pages in (it alone reports 0 pages for some damaged files that have pages). It is also the
+second opinion on a count of pypdf's, which leaves out a page of a damaged /Type without a word: the
+larger number counts, so that no page is lost unnoticed. A document is unreadable only when neither
+reads it. 0 pages is invalid. pdfium is not asked: it aborts its process on hostile files, and it
+believes a lying /Count.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ def _count_pages(
         with _cpu_seconds(first_engine_seconds):
             counted = _count_with_pypdf(file, password)
         if counted.pages > 0:
-            return counted
+            return _with_second_opinion(counted, file, password)
     except _NeedsPassword:
         needs_password = True
     except MemoryError:
@@ -154,8 +156,16 @@ def _count_with_pikepdf(file: BinaryIO, password: str | None) -> _Counted:
     except pikepdf.PasswordError as error:
         raise _NeedsPassword from error
     with pdf:
-        # Asked only after pypdf gave up, which is what makes it a repair.
+        # It counts only where pypdf gave up or left pages out, which is what makes it a repair.
         return _Counted(len(pdf.pages), pdf.is_encrypted, "pikepdf", repaired=True)
+
+
+def _with_second_opinion(counted: _Counted, file: BinaryIO, password: str | None) -> _Counted:
+    try:
+        second = _count_with_pikepdf(file, password)
+    except Exception:  # it reads less than pypdf does: what is damaged, or needs much memory
+        return counted
+    return second if second.pages > counted.pages else counted
 
 
 class _Complaints(logging.Handler):

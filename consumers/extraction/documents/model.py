@@ -51,7 +51,7 @@ class Inspection:
     """libmagic's opinion, recorded for audits; no verdict depends on it."""
     libmagic_version: int
     engine: str
-    """The engine that counted the pages: "pypdf", or "pikepdf" where pypdf gave up."""
+    """The engine that counted the pages: "pypdf", or "pikepdf" where that found more."""
     repaired: bool
     """Whether an engine had to mend the file's structure to read it."""
     media_type: str = PDF_MEDIA_TYPE

@@ -8,6 +8,7 @@ PDFium decodes them; and, where PDFium gives up, as pikepdf and Pillow do.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,12 +114,15 @@ class Decoder:
         alpha = _resized(alpha, width, height)
         if "/Matte" in mask:
             colours = _without_matte(_resized(colours, width, height), alpha, mask)
-        return _png_of_pixels(_with_channel(colours, alpha))
+        channels = 2 if colours.ndim == 2 else 4
+        return _png(_with_channel(colours, alpha), width, height, channels)
 
     def _pixels(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         """Gray (height, width), or (height, width, channels)."""
-        samples = None if facts.has_colour_key else self._samples(image, facts)
+        samples = None if facts.has_colour_key else read_samples(image, facts)
         pixels = None if samples is None else samples.as_pixels()
+        if pixels is None and facts.is_bilevel and not facts.has_colour_key:
+            pixels = self._bilevel(image, facts)
         if pixels is None:
             return self._decoded(image, facts)
         return pixels if facts.profile is None else to_srgb(pixels, facts.profile)
@@ -126,12 +130,16 @@ class Decoder:
     def _samples(self, image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:
         samples = read_samples(image, facts)
         if samples is None and facts.is_bilevel:
-            self._check_inner_size(image, facts)
-            with contextlib.suppress(BadImage):
-                rows = render_bilevel(self._pdf, image)
-                rows = ~rows if facts.inverts else rows
-                return PackedSamples(facts.width, 1, rows, png.GRAY)
+            pixels = self._bilevel(image, facts)
+            if pixels is not None:
+                return PackedSamples(facts.width, 1, np.packbits(pixels, axis=1), png.GRAY)
         return samples
+
+    def _bilevel(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples | None:
+        self._check_inner_size(image, facts)
+        with contextlib.suppress(BadImage):
+            return render_bilevel(self._pdf, image, inverted=facts.inverts)
+        return None
 
     def _decoded(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         self._check_inner_size(image, facts)
@@ -224,21 +232,27 @@ def _may_stay(facts: ImageFacts, components: int, *, has_profile: bool) -> bool:
 
 
 def _png_of_samples(samples: PackedSamples) -> EncodedImage:
+    height = samples.rows.shape[0]
     data = png.encode(
-        samples.rows,
+        png.in_blocks(samples.rows),
         width=samples.width,
+        height=height,
         bit_depth=samples.bits,
         colour_type=samples.png_colour_type,
         palette=samples.palette,
     )
-    return EncodedImage(data, "image/png", samples.width, samples.rows.shape[0])
+    return EncodedImage(data, "image/png", samples.width, height)
 
 
 def _png_of_pixels(pixels: Samples) -> EncodedImage:
     height, width = pixels.shape[:2]
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+    return _png(png.in_blocks(pixels), width, height, channels)
+
+
+def _png(blocks: Iterable[Samples], width: int, height: int, channels: int) -> EncodedImage:
     colour_type = (png.GRAY, png.GRAY_ALPHA, png.RGB, png.RGB_ALPHA)[channels - 1]
-    data = png.encode(pixels, width=width, bit_depth=8, colour_type=colour_type)
+    data = png.encode(blocks, width=width, height=height, bit_depth=8, colour_type=colour_type)
     return EncodedImage(data, "image/png", width, height)
 
 
@@ -250,25 +264,38 @@ def _resized(pixels: Any, width: int, height: int) -> Any:
     """By repeating pixels, as a viewer without smoothing does."""
     if pixels.shape[:2] == (height, width):
         return pixels
-    rows = np.arange(height) * pixels.shape[0] // height
-    columns = np.arange(width) * pixels.shape[1] // width
+    rows, columns = _places(height, pixels.shape[0]), _places(width, pixels.shape[1])
     return pixels.take(columns, axis=1).take(rows, axis=0)
 
 
-def _with_channel(colours: Samples, alpha: Samples) -> Samples:
-    """Colours at the size of their alpha channel, and with it as the last channel.
+def _places(size: int, source: int) -> Any:
+    """For each of so many rows or columns, the one of the source that it repeats."""
+    return np.arange(size) * source // size
 
-    Two or four samples are moved as one number, which is much faster than one by one.
+
+def _with_channel(colours: Samples, alpha: Samples) -> Iterator[Samples]:
+    """Colours at the size of their alpha channel, and with it as the last channel, in blocks.
+
+    Blocks, since the whole picture is four times as large as its mask. Two or four samples are
+    moved as one number, which is much faster than one by one.
     """
     channels = 2 if colours.ndim == 2 else 4
-    wide = np.empty((*colours.shape[:2], channels), np.uint8)
-    wide[:, :, :-1] = colours.reshape(*colours.shape[:2], -1)
-    pixels = wide.view(np.uint16 if channels == 2 else np.uint32)[:, :, 0]
     height, width = alpha.shape
-    resized: Any = np.ascontiguousarray(_resized(pixels, width, height))
-    result: Samples = resized.view(np.uint8).reshape(height, width, channels)
-    result[:, :, -1] = alpha
-    return result
+    rows, columns = _places(height, colours.shape[0]), _places(width, colours.shape[1])
+    step = png.rows_at_a_time(width * channels)
+    for top in range(0, height, step):
+        places = rows[top : top + step]
+        source = np.atleast_3d(colours[places[0] : places[-1] + 1])
+        wide = np.empty((*source.shape[:2], channels), np.uint8)
+        png.copy_channels(source, wide)
+        pixels = wide.view(np.uint16 if channels == 2 else np.uint32)[:, :, 0]
+        if source.shape[1] != width:
+            pixels = pixels.take(columns, axis=1)
+        if source.shape[0] != len(places):
+            pixels = pixels.take(places - places[0], axis=0)
+        block = pixels.view(np.uint8).reshape(len(places), width, channels)
+        block[:, :, -1] = alpha[top : top + step]
+        yield block
 
 
 def _without_matte(colours: Samples, alpha: Samples, mask: pikepdf.Stream) -> Samples:

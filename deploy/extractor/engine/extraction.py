@@ -46,7 +46,7 @@ def extract(path: Path, out_dir: Path, options: ExtractOptions) -> Extraction:
             return _Run(pdf, out_dir, options).all_pages()
     except MemoryError as error:
         raise LimitExceeded("memory") from error
-    except (pikepdf.PdfError, RecursionError) as error:
+    except (pikepdf.PdfError, pikepdf.QpdfRuntimeError, RecursionError) as error:
         raise UnreadableDocument("the structure of the document cannot be read") from error
 
 
@@ -58,7 +58,7 @@ def _opened(path: Path, options: ExtractOptions) -> Iterator[pikepdf.Pdf]:
         pdf = pikepdf.open(path, password=options.password or "", suppress_warnings=True)
     except pikepdf.PasswordError as error:
         raise EncryptedDocument("the document needs a password") from error
-    except pikepdf.PdfError as error:
+    except (pikepdf.PdfError, pikepdf.QpdfRuntimeError) as error:
         raise UnreadableDocument("the file cannot be read as a PDF") from error
     with pdf:
         yield pdf

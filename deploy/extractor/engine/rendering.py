@@ -7,8 +7,6 @@ document: hostile page trees, forms and object streams, at which it ends the pro
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -39,35 +37,46 @@ def render(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
     Soft masks and stencil masks are not applied; a colour key gives the alpha channel. A stencil is
     0, black, where it paints. Raises BadImage "undecodable".
     """
-    with _bitmap(owner, image) as pixels:
-        # PDFium gives a stencil as a mask, which is 255 where it paints.
-        return 255 - pixels if is_stencil_mask(image) else pixels.copy()
+    pixels = _bitmap(owner, image)
+    # PDFium gives a stencil as a mask, which is 255 where it paints.
+    return _inverted(pixels) if is_stencil_mask(image) else pixels
 
 
-def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
-    """The samples of a black and white image or a stencil as they are, eight pixels a byte.
+def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream, *, inverted: bool) -> Samples:
+    """A black and white image or a stencil: (height, width), 0 for black and 255 for white.
 
-    /Decode is not applied. Raises BadImage "undecodable".
+    Its /Decode is not applied, since PDFium gives colours then; that is what `inverted` is for.
+    Raises BadImage "undecodable".
     """
-    with _bitmap(owner, image, leave_out="/Decode") as pixels:
-        if pixels.ndim != 2:
-            raise BadImage("undecodable")
-        packed = np.packbits(pixels, axis=1)
-    return ~packed if is_stencil_mask(image) else packed
+    pixels = _bitmap(owner, image, leave_out="/Decode")
+    if pixels.ndim != 2:
+        raise BadImage("undecodable")
+    return _inverted(pixels) if inverted != is_stencil_mask(image) else pixels
 
 
-@contextmanager
-def _bitmap(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str = "") -> Iterator[Samples]:
-    """PDFium's own bitmap, which is gone after the block."""
-    document = pypdfium2.PdfDocument(_alone(owner, image, leave_out))
+def _inverted(pixels: Samples) -> Samples:
+    return np.invert(pixels, out=pixels)
+
+
+class _Bitmap:
+    """PDFium's own bitmap, which an array of it keeps: a copy would double the memory."""
+
+    def __init__(self, raw: Any) -> None:
+        self._bitmap = pypdfium2.PdfBitmap.from_raw(raw)  # frees the pixels when it goes
+        self.__array_interface__ = self._bitmap.to_numpy().__array_interface__
+
+
+def _bitmap(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str = "") -> Samples:
+    try:
+        document = pypdfium2.PdfDocument(_alone(owner, image, leave_out))
+    except pypdfium2.PdfiumError as error:
+        raise BadImage("undecodable") from error
     try:
         page = document[0]
         raw = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
         if not raw:
             raise BadImage("undecodable")
-        bitmap = pypdfium2.PdfBitmap.from_raw(raw)  # frees the pixels when it goes
-        yield _as_pixels(bitmap.to_numpy())
-        del bitmap
+        return _as_pixels(np.asarray(_Bitmap(raw)))
     except pypdfium2.PdfiumError as error:
         raise BadImage("undecodable") from error
     finally:

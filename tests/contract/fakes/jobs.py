@@ -118,7 +118,7 @@ def page_count(document: bytes) -> int:
     try:
         with pikepdf.open(io.BytesIO(document)) as pdf:
             return max(1, len(pdf.pages))
-    except (pikepdf.PdfError, pikepdf.PasswordError):
+    except (pikepdf.PdfError, pikepdf.PasswordError, pikepdf.QpdfRuntimeError):
         return 1
 
 

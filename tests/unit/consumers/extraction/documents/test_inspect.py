@@ -93,6 +93,33 @@ def test_a_file_that_pypdf_gives_up_on_is_read_by_the_second_engine() -> None:
     assert (found.pages, found.engine, found.repaired) == (4, "pikepdf", True)
 
 
+def test_a_page_that_pypdf_leaves_out_counts() -> None:
+    damaged = pdfs.pages(3).replace(b"/Type /Page >>", b"/Type /Pnge >>", 1)
+    assert len(pypdf.PdfReader(io.BytesIO(damaged)).pages) == 2
+    found = inspect(damaged)
+    assert (found.pages, found.engine, found.repaired) == (3, "pikepdf", True)
+
+
+def test_a_page_that_pikepdf_leaves_out_counts() -> None:
+    damaged = pdfs.pages(3).replace(b"/Type /Page >>", b"/Type /Page >", 1)
+    with pikepdf.open(io.BytesIO(damaged)) as pdf:
+        assert len(pdf.pages) == 2
+    found = inspect(damaged)
+    assert (found.pages, found.engine) == (3, "pypdf")
+
+
+@pytest.mark.parametrize("error", [MemoryError, pikepdf.PdfError, pikepdf.QpdfRuntimeError])
+def test_a_second_opinion_that_fails_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pikepdf, "open", fail)
+    found = inspect(pdfs.pages(3))
+    assert (found.pages, found.engine, found.repaired) == (3, "pypdf", False)
+
+
 def test_any_exception_of_the_first_engine_leads_to_the_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

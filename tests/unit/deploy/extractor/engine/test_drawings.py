@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,17 @@ def test_a_form_without_resources_uses_those_around_it(tmp_path: Path) -> None:
 def test_inline_images_are_found_and_their_short_names_understood(tmp_path: Path) -> None:
     pdf = pikepdf.new()
     pdfs.add_page(pdf, b"q BI /W 1 /H 1 /BPC 8 /CS /RGB /F /AHx ID FA0A0A> EI Q", {})
+    assert colours(run(pdfs.saved(pdf), tmp_path)) == [RED]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_an_inline_image_in_compressed_content_is_found(tmp_path: Path, is_whole: bool) -> None:
+    pdf = pikepdf.new()
+    content = zlib.compress(b"q BI /W 1 /H 1 /BPC 8 /CS /RGB /F /AHx ID FA0A0A> EI Q\n")
+    if not is_whole:
+        content = content[:-4]  # without the checksum at the end
+    pdfs.add_page(pdf, b"", {})
+    pdf.pages[0].obj.Contents.write(content, filter=Name.FlateDecode)
     assert colours(run(pdfs.saved(pdf), tmp_path)) == [RED]
 
 

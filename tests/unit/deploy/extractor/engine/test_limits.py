@@ -26,6 +26,20 @@ def test_a_document_without_pages_is_unreadable(tmp_path: Path) -> None:
         run(pdfs.saved(pikepdf.new()), tmp_path)
 
 
+def test_what_the_pdf_library_finds_wrong_in_itself_is_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some trees of pages break an assumption of qpdf's, which is no PdfError."""
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise pikepdf.QpdfRuntimeError
+
+    document = pdfs.pages(1)
+    monkeypatch.setattr(pikepdf, "open", fail)
+    with pytest.raises(UnreadableDocument):
+        run(document, tmp_path)
+
+
 def test_an_encrypted_document_needs_its_password(tmp_path: Path) -> None:
     document = pdfs.encrypted("right")
     with pytest.raises(EncryptedDocument):

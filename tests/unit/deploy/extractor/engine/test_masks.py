@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pikepdf
+import pytest
 
 from tests.unit.deploy.extractor.engine.documents import (
     Name,
+    bars,
     document_of,
     gradient,
+    group4_of,
     jpeg_of,
     picture,
     pixels,
@@ -126,3 +129,36 @@ def test_a_colour_key_hides_its_colours(tmp_path: Path) -> None:
     document = document_of(b"\x0a\x80", Width=2, Height=1, Mask=pikepdf.Array([8, 12]), **GRAY)
     found = picture(run(document, tmp_path)).convert("RGBA")
     assert [found.getpixel((x, 0))[3] for x in (0, 1)] == [0, 255]  # type: ignore[index]
+
+
+def test_a_large_picture_has_no_seams(tmp_path: Path) -> None:
+    """Large ones are put together block by block; here no block ends where a row is repeated."""
+    width, height = 701, 503
+    fine = np.arange(width * height, dtype=np.uint32).astype(np.uint8) // 2
+    found = pixels(run(masked(soft_mask(fine.tobytes(), width, height)), tmp_path))
+    rows, columns = np.arange(height) * 16 // height, np.arange(width) * 32 // width
+    assert (found[:, :, :3] == np.asarray(gradient())[rows][:, columns]).all()
+    assert found[:, :, 3].tobytes() == fine.tobytes()
+
+
+@pytest.mark.parametrize("inverts", [False, True])
+def test_a_mask_may_be_coded_as_a_fax(tmp_path: Path, inverts: bool) -> None:
+    def mask(pdf: pikepdf.Pdf) -> dict[str, Any]:
+        page = bars()
+        entries = {"Decode": pikepdf.Array([1, 0])} if inverts else {}
+        fax = pdf.make_stream(
+            group4_of(page),
+            Subtype=Name.Image,
+            Width=page.width,
+            Height=page.height,
+            BitsPerComponent=1,
+            ColorSpace=Name.DeviceGray,
+            Filter=Name.CCITTFaxDecode,
+            DecodeParms=pikepdf.Dictionary(K=-1, Columns=page.width, Rows=page.height),
+            **entries,
+        )
+        return {"SMask": fax}
+
+    alpha = pixels(run(masked(mask), tmp_path))[:, :, 3]
+    expected = np.asarray(bars().convert("L"))
+    assert (alpha == (255 - expected if inverts else expected)).all()
