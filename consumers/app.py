@@ -29,6 +29,7 @@ from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
 from consumers.kafka_access import GROUP_OPERATION, lacking
 from consumers.kafka_client import kafka_client
+from consumers.memory import trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
@@ -57,6 +58,8 @@ from sinks.objectstore.probe import UnsafeStore, probe
 log = logging.getLogger("bundles")
 
 LOOK_S = 1.0
+TRIM_S = 30.0
+"""How often unused memory is given back."""
 ROOM_KEPT = 0.1
 """The share of the temporary files' quota that is left to documents under way: the intake pauses
 while less is free."""
@@ -148,7 +151,8 @@ class Application:
             temp_quota=settings.temp.quota,
         )
         self._gauges = Gauges(self.metrics)
-        self._looked = 0.0
+        self._looked = self._trimmed = 0.0
+        self._trim = trimmer()
         self._look(time.monotonic())
         try:
             self.health = HealthServer(
@@ -198,6 +202,9 @@ class Application:
     def _look(self, now: float) -> None:
         """What need not be known more often than once a second, on the control thread."""
         self._looked = now
+        if now - self._trimmed >= TRIM_S:
+            self._trimmed = now
+            self._trim()
         workspace = self.services.workspace
         workspace.remove_expired()
         self._has_room = workspace.has_room(int(workspace.quota_bytes * ROOM_KEPT))

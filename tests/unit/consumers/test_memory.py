@@ -1,0 +1,39 @@
+"""What `malloc_trim` does for a process full of holes, in a process of its own."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import ctypes
+from pathlib import Path
+from consumers.memory import trimmer
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+give_back = trimmer()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = [libc.malloc(64 * 1024) for _ in range(1000)]
+for block in blocks:
+    ctypes.memset(block, 1, 64 * 1024)
+for block in blocks[:-1]:  # the last one keeps the heap's top where it is
+    libc.free(block)
+before = resident()
+give_back()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc_trim is glibc's")
+def test_holes_are_given_back() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(shown.stdout) > 50 * 1024 * 1024
