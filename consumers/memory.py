@@ -1,7 +1,7 @@
 """Gives the operating system back what the C library keeps for later.
 
-Many threads that allocate and free leave glibc's arenas full of holes: after 10,000 documents 20 MiB
-of a worker's 95 were free and still resident, and it went on growing.
+Many threads that allocate and free leave glibc's arenas full of holes: after 10,000 documents,
+20 MiB of a worker's 95 were free and still resident, and it went on growing.
 """
 
 from __future__ import annotations
