@@ -12,8 +12,9 @@ from __future__ import annotations
 import ssl
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import IOBase
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
@@ -28,11 +29,25 @@ from urllib3.exceptions import (
 )
 
 READ_BYTES = 64 * 1024
-SEND_BYTES = 256 * 1024
-"""Pieces in which a file is sent; a body this small goes out together with its head."""
+BLOCK_BYTES = 256 * 1024
 MAX_HEAD_BYTES = 64 * 1024
 
 Body = bytes | BinaryIO | Iterator[bytes] | None
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of at least `BLOCK_BYTES` but for the last: every small one that is
+    sent, hashed or written by itself costs a thread its turn at the interpreter."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= BLOCK_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 class HttpFailure(Exception):
@@ -260,12 +275,8 @@ class Origin:
             assert sock is not None
             sock.settimeout(read_seconds)
             try:
-                if isinstance(body, bytes) and len(body) <= SEND_BYTES:
-                    sock.sendall(head + body)
-                else:
-                    sock.sendall(head)
-                    for piece in _pieces_of(body):
-                        sock.sendall(piece)
+                for piece in joined(chain((head,), _pieces_of(body))):
+                    sock.sendall(piece)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # a peer may refuse a body by answering early: the answer is read
             except TimeoutError:
@@ -404,10 +415,10 @@ def _pieces_of(body: Body) -> Iterator[bytes]:
         return
     try:
         if isinstance(body, bytes):
-            for start in range(0, len(body), SEND_BYTES):
-                yield body[start : start + SEND_BYTES]
+            for start in range(0, len(body), BLOCK_BYTES):
+                yield body[start : start + BLOCK_BYTES]
         elif isinstance(body, IOBase):  # an iterator too, but of lines
-            while piece := body.read(SEND_BYTES):
+            while piece := body.read(BLOCK_BYTES):
                 yield piece
         else:
             yield from body

@@ -112,19 +112,21 @@ def _keeper(
     whether it is there, which only the second announcement of a document ever finds.
     """
     checksums = [c for c in (s.source.sha256 for s in document.segments) if c]
-    identified = len(checksums) == len(document.segments)
+    identifier: str | None = None
     with scope.stage("accept", cause="queue"):
-        if identified:
+        if len(checksums) == len(document.segments):
             identifier = _identify(scope, policy, event, document, checksums)
             if look_first:
                 found = yield from find_record(services, scope, policy.retries, identifier)
                 if found is not None:
                     return found
     try:
-        return (yield from _open(services, scope, policy, event, document, local, provider))
+        return (
+            yield from _open(services, scope, policy, event, document, local, provider, identifier)
+        )
     except DocumentFailed:
         # Announced again after its sources were cleaned away: what it came to is still known.
-        if look_first or not identified:
+        if look_first or identifier is None:
             raise
         found = yield from find_record(services, scope, policy.retries, identifier)
         if found is None:
@@ -155,10 +157,15 @@ def _open(
     document: Document,
     local: LocalDocument,
     provider: ProviderService,
+    identifier: str | None,
 ) -> Task:
-    """Task: the keeper of the record, created by us or, in a race, by somebody else."""
+    """Task: the keeper of the record, created by us or, in a race, by somebody else.
+
+    ``identifier``: where the event tells the checksums, which are those of what is fetched then.
+    """
     sources = yield from local.sources()
-    identifier = _identify(scope, policy, event, document, [s.sha256 for s in sources])
+    if identifier is None:
+        identifier = _identify(scope, policy, event, document, [s.sha256 for s in sources])
     here: Local = yield from local.ensure()
     services.metrics.document_bytes.observe(here.bytes)
     now = rfc3339(services.clock.time())

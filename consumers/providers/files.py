@@ -10,6 +10,7 @@ from pathlib import Path
 
 from consumers.providers.errors import DocumentRefused, Truncated
 from consumers.providers.protocol import FetchedImage, RemoteImage
+from sinks.http1 import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def _write(
     destination.unlink(missing_ok=True)
     handle = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
-        for piece in pieces:
+        for piece in joined(pieces):
             size += len(piece)
             if size > max_bytes:
                 raise DocumentRefused("image_too_large", operation=operation)

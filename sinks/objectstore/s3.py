@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from urllib3.exceptions import HTTPError
 
+from sinks.http1 import joined
 from sinks.objectstore import conditional, listing
 from sinks.objectstore.bodies import PrivateFile, check_key, is_sha256, sha256_of, size_of
 from sinks.objectstore.errors import (
@@ -116,9 +117,8 @@ class S3Store:
             response = self._transport.send("GET", bucket, key, operation="download")
             try:
                 digest = hashlib.sha256()
-                for chunk in self._transport.chunks(
-                    "download", bucket, response, max_bytes=max_bytes
-                ):
+                chunks = self._transport.chunks("download", bucket, response, max_bytes=max_bytes)
+                for chunk in joined(chunks):
                     digest.update(chunk)
                     file.write(chunk)
                     measure.size += len(chunk)

@@ -87,6 +87,25 @@ def test_a_redelivered_bundle_finds_its_manifest_and_makes_no_new_job(
     assert {len(different) for different in bodies.values()} == {1}
 
 
+def test_a_bundle_announced_again_after_its_sources_were_cleaned_away_finds_its_manifest(
+    make_pipeline: MakePipeline,
+) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    pipeline.start_worker()
+    source = pipeline.upload(pdfs.one_page_scan(1))
+    event = pipeline.event("bundle-1", [source])
+
+    first = pipeline.client.wait(pipeline.send(event), timeout_s=60)
+    pipeline.store.delete(pipeline.input_bucket, source["key"])
+    second = pipeline.client.wait(pipeline.send(event), timeout_s=60)
+
+    assert first is not None
+    assert second == first
+    assert len(pipeline.provider_jobs()) == 1
+    assert pipeline.dead_letters() == []
+
+
 def test_results_are_cloud_events_whose_id_is_the_extraction_id(
     make_pipeline: MakePipeline,
 ) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sinks.http1 import (
+    BLOCK_BYTES,
     MAX_HEAD_BYTES,
     Broken,
     CutShort,
@@ -22,6 +23,7 @@ from sinks.http1 import (
     Origins,
     Response,
     TimedOut,
+    joined,
 )
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: x\r\n\r\nhello"
@@ -292,3 +294,13 @@ def test_the_origin_used_last_longest_ago_is_closed() -> None:
         assert origins.of("http", "127.0.0.1", server.port) is not first
         assert body_of(ask(first)) == b"hello"  # whoever still has it can use it
         assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "sizes", [[], [0], [1, 2, 3], [BLOCK_BYTES], [100_000] * 7, [1_000_000, 1]]
+)
+def test_pieces_are_joined_to_blocks_of_the_same_bytes(sizes: list[int]) -> None:
+    pieces = [bytes([number]) * size for number, size in enumerate(sizes)]
+    blocks = list(joined(iter(pieces)))
+    assert b"".join(blocks) == b"".join(pieces)
+    assert all(len(block) >= BLOCK_BYTES for block in blocks[:-1])
