@@ -33,6 +33,10 @@ from sinks.objectstore import Download
 ROOM_CHECK_S = 0.5
 """How often a document asks whether there is room on disk for it."""
 
+CUTS = 2
+"""Parts of one document that are cut at the same moment: all of a large document's at once would
+stand in the sandbox's queue before every small document behind it."""
+
 ASSEMBLED = "document.pdf"
 
 
@@ -73,6 +77,7 @@ class LocalDocument:
         self._users: Counter[Path] = Counter()
         self._parts: dict[Path, SubmittedDocument] = {}
         self._cutting: dict[Path, Limiter] = {}
+        self._cuts = Limiter(CUTS)
         self._drop_when_unused = False
         self._permit: Permit | None = None
         self._files: DocumentFiles | None = None
@@ -109,7 +114,7 @@ class LocalDocument:
 
     def part(self, first_page: int, last_page: int) -> Task:
         """Task: a `SubmittedDocument` of these pages. It stays until the caller gives it back with
-        `discard`, whoever drops the copy meanwhile. Different ranges are cut at the same time."""
+        `discard`, whoever drops the copy meanwhile. A few ranges are cut at the same time."""
         making = yield Acquire(self._making, "copy")
         try:
             local: Local = yield from self._local_made()
@@ -128,7 +133,11 @@ class LocalDocument:
             try:
                 if path not in self._parts:
                     part = AssemblyPart(local.path, first_page, last_page)
-                    self._parts[path] = yield from self._cut(part, files, name)
+                    cut = yield Acquire(self._cuts, "cut")
+                    try:
+                        self._parts[path] = yield from self._cut(part, files, name)
+                    finally:
+                        cut.release()
                 return self._parts[path]
             finally:
                 cutting.release()

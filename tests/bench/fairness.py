@@ -20,6 +20,8 @@ from tests.bench.shards import scanned_pages
 
 PAGES_PER_JOB = 50
 POLLING = {"deadline_s": 900.0}
+SETTINGS = {"sandbox": {"processes": 2}}
+"""As many as a worker has by default."""
 
 
 def paced(made: Scenario, documents: int, per_s: float, prefix: str) -> None:
@@ -42,7 +44,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     with (
         servers() as running,
         tempfile.TemporaryDirectory() as folder,
-        scenario(running, *service, policies=policies) as made,
+        scenario(running, *service, policies=policies, settings=SETTINGS) as made,
     ):
         file = Path(folder) / "large.pdf"
         scanned_pages(file, given.pages, given.page_kb * 1000)
