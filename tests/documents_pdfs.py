@@ -143,6 +143,40 @@ def without_startxref(pdf: bytes) -> bytes:
     return pdf[: pdf.rindex(b"startxref")]
 
 
+def with_a_broken_page(pdf: bytes) -> bytes:
+    """qpdf cannot parse the first page's dictionary and leaves the page out, pypdf reads it.
+
+    For PDFs of `tests.pdfs` and those here that qpdf wrote."""
+    return _replaced(pdf, b"/Type /Page >>", b"/Type /Page >")
+
+
+def with_a_lost_branch() -> bytes:
+    """Two pages in two branches of the page tree. The table has a wrong generation for the second:
+    qpdf drops it without a warning, pypdf reads it."""
+    pdf = raw_pdf(
+        {
+            1: b"<</Type/Catalog/Pages 2 0 R>>",
+            2: b"<</Type/Pages/Count 2/Kids[3 0 R 4 0 R]>>",
+            3: b"<</Type/Pages/Count 1/Parent 2 0 R/Kids[5 0 R]>>",
+            4: b"<</Type/Pages/Count 1/Parent 2 0 R/Kids[6 0 R]>>",
+            5: _page(3),
+            6: _page(4),
+        }
+    )
+    entry = b"%010d %%05d n" % pdf.index(b"4 0 obj")
+    return _replaced(pdf, entry % 0, entry % 7)
+
+
+def without_root(pdf: bytes) -> bytes:
+    """qpdf gives up on it, pypdf finds the catalog. For PDFs that qpdf wrote."""
+    return _replaced(pdf, b"/Root ", b"/Rxxt ")
+
+
+def _replaced(pdf: bytes, old: bytes, new: bytes) -> bytes:
+    assert old in pdf
+    return pdf.replace(old, new, 1)
+
+
 def _form(pdf: pikepdf.Pdf, content: bytes, resources: Dictionary | None) -> pikepdf.Stream:
     form = pdf.make_stream(
         content, Type=Name.XObject, Subtype=Name.Form, BBox=Array([0, 0, 200, 200])

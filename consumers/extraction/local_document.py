@@ -61,6 +61,10 @@ class Local:
     parser: str
 
 
+class _NoRoomToRebuild(Exception):
+    pass
+
+
 class LocalDocument:
     """Holds one place of the worker's local capacity while a file is here."""
 
@@ -84,6 +88,8 @@ class LocalDocument:
         self._sources: tuple[FetchedSource, ...] | None = None
         self._local: Local | None = None
         self._expected_sha256: str | None = None
+        self._rebuilt_bytes: int | None = None
+        """The room to make for the document and for a copy, once it is known that it gets one."""
 
     def expect(self, sha256: str) -> None:
         """What the job record says was submitted: a later copy must be the same bytes."""
@@ -216,18 +222,25 @@ class LocalDocument:
     def _local_made(self) -> Task:
         self._wakes()
         if self._local is None:
-            sources: tuple[FetchedSource, ...] = yield from self._sources_made()
-            yield SafePoint()
             try:
-                with self._scope.stage("validate"):
-                    self._local = yield from self._inspect(sources)
-            except BaseException:
-                self.close()
-                raise
+                self._local = yield from self._validated()
+            except _NoRoomToRebuild:
+                # The source was given back: documents that keep theirs would wait for each other.
+                self._local = yield from self._validated()
             self._scope.note(
                 "validated", stage="validate", bytes=self._local.bytes, pages=self._local.pages
             )
         return self._local
+
+    def _validated(self) -> Task:
+        sources: tuple[FetchedSource, ...] = yield from self._sources_made()
+        yield SafePoint()
+        try:
+            with self._scope.stage("validate"):
+                return (yield from self._inspect(sources))
+        except BaseException:
+            self.close()
+            raise
 
     def _cut(self, part: AssemblyPart, files: DocumentFiles, name: str) -> Task:
         # Several are cut at the same time, beside jobs that run: the document's time is the jobs'.
@@ -255,6 +268,8 @@ class LocalDocument:
         if self._assembles:
             most = self._policy.limits.max_document_bytes
             sizes[ASSEMBLED] = min(sum(sizes.values()), most)
+        elif self._rebuilt_bytes is not None:
+            sizes = dict.fromkeys((_source_name(0), ASSEMBLED), self._rebuilt_bytes)
         if sum(sizes.values()) > self._services.workspace.quota_bytes:
             raise DocumentFailed(Reason.TOO_LARGE, "fetch", "temp_quota")
         if files.reserve(sizes):
@@ -354,6 +369,8 @@ class LocalDocument:
         inspection: Inspection = yield from self._sandboxed(
             self._scope, partial(services.sandbox.inspect, path, inspection_limits)
         )
+        if page_map is None and inspection.seen_differently:
+            path, inspection = yield from self._rebuilt(path, inspection, inspection_limits)
         if self._expected_sha256 not in (None, inspection.sha256):
             # The source changed under its key, or another version cut it: not the same document.
             raise DocumentFailed(Reason.CHECKSUM_MISMATCH, "validate")
@@ -366,6 +383,35 @@ class LocalDocument:
             page_runs=runs_of(page_map) if page_map else ((1, 1, inspection.pages),),
             parser=inspection.engine,
         )
+
+    def _rebuilt(self, path: Path, inspection: Inspection, limits: InspectionLimits) -> Task:
+        """Task: the path and the inspection of what is submitted of a document of which another
+        engine sees less: a copy that has all its pages for every engine, or itself without one."""
+        files, itself = self._files, (path, inspection)
+        assert files is not None
+        if self._expected_sha256 == inspection.sha256:
+            return itself  # what was submitted before
+        if 2 * inspection.bytes > self._services.workspace.quota_bytes:
+            return itself
+        if self._rebuilt_bytes is None:
+            self._rebuilt_bytes = inspection.bytes
+            if not files.reserve({ASSEMBLED: inspection.bytes}):
+                raise _NoRoomToRebuild
+        copy = files.file(ASSEMBLED)
+        try:
+            part = AssemblyPart(path, rebuild=True)
+            yield from self._assemble(self._scope, [part], files, ASSEMBLED)
+            rebuilt: Inspection = yield from self._sandboxed(
+                self._scope, partial(self._services.sandbox.inspect, copy, limits)
+            )
+        except DocumentFailed:
+            rebuilt = inspection
+        if rebuilt is inspection or rebuilt.pages != inspection.pages:
+            files.remove(ASSEMBLED)
+            self._rebuilt_bytes = None
+            return itself
+        files.remove(files.name_of(path))
+        return copy, rebuilt
 
     def _assemble(
         self, scope: Scope, parts: Sequence[AssemblyPart], files: DocumentFiles, name: str

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.reasons import Reason
-from tests import pdfs
+from tests import documents_pdfs, pdfs
 from tests.integration.conftest import MakePipeline
 from tests.pipeline import Pipeline, wait_for
 
@@ -116,6 +116,27 @@ def test_each_bad_input_costs_one_dead_letter_and_harms_nothing_else(
     good_results = {bundle for bundle, _ in counted.resulted}
     assert good_results == {f"good-{number}" for number in range(len(CASES))}
     assert len(pipeline.provider_jobs()) == len(CASES)
+
+
+def test_a_damaged_document_is_submitted_so_that_the_service_reads_all_its_pages(
+    make_pipeline: MakePipeline,
+) -> None:
+    """The fake reads with qpdf, which leaves out a page of the first and does not open the other:
+    as they are, both would end as `provider_incomplete`."""
+    pipeline = make_pipeline(partitions=1)
+    pipeline.start_fake_provider()
+    damaged = [
+        documents_pdfs.with_a_broken_page(pdfs.pages(3)),
+        documents_pdfs.without_root(pdfs.pages(2)),
+    ]
+    for number, content in enumerate(damaged):
+        pipeline.send(pipeline.event(f"damaged-{number}", [pipeline.upload(content)]))
+    pipeline.start_worker()
+    pipeline.wait_all_committed(60)
+
+    assert [letter.reason for letter in pipeline.dead_letters()] == []
+    assert {bundle for bundle, _ in pipeline.count().resulted} == {"damaged-0", "damaged-1"}
+    assert len(pipeline.provider_jobs()) == 2
 
 
 @pytest.mark.parametrize(

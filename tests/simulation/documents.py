@@ -41,6 +41,7 @@ class Trait(StrEnum):
     NOT_PDF = "not_pdf"
     ENCRYPTED = "encrypted"
     CRASHES_PARSER = "crashes_parser"
+    SEEN_DIFFERENTLY = "seen_differently"
     # at the service
     REFUSED = "refused"
     FAILS = "fails"
@@ -104,6 +105,7 @@ class SimSandbox:
             libmagic_version=545,
             engine="pypdf",
             repaired=False,
+            seen_differently=read.trait is Trait.SEEN_DIFFERENTLY,
         )
 
     def assemble(
@@ -128,6 +130,8 @@ class SimSandbox:
             page_map += [(index, page) for page in range(first, last + 1)]
             names.append(f"{read.name}[{first}-{last}]")
             trait = read.trait if trait is Trait.FINE else trait
+        if trait is Trait.SEEN_DIFFERENTLY:
+            trait = Trait.FINE  # what is written anew is read alike
         data = _write("+".join(names), trait, pages)
         destination.write_bytes(data)
         return Assembled(hashlib.sha256(data).hexdigest(), len(data), len(pages), tuple(page_map))

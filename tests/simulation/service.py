@@ -167,6 +167,8 @@ class Service:
         pages = len(job.document.pages)
         if job.document.trait is Trait.SHORT:
             pages += 1
+        if job.document.trait is Trait.SEEN_DIFFERENTLY:
+            pages -= 1
         listed = self.kind.lists_images
         return JobStatus(
             JobState.SUCCEEDED,

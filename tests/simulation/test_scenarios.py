@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
+from consumers.extraction.sandbox import AssemblyPart, SandboxCrashed
 from schemas.policy import Polling, Retries, Sharding
-from tests.simulation.documents import Trait
+from tests.simulation.documents import SimSandbox, Trait, make_pdf
 from tests.simulation.faults import OUTAGES, RETRY_AFTERS, Outage
 from tests.simulation.scenario import (
+    DocumentPlan,
     EventPlan,
     Kill,
     KillPhase,
     Move,
     MoveKind,
     Scenario,
+    SegmentPlan,
+    SourcePlan,
     make_document,
     plain_policy,
 )
@@ -207,7 +212,9 @@ def test_a_failed_job_is_followed_by_one_more_where_another_may_succeed(
 
 
 @pytest.mark.parametrize(
-    "trait", [t for t in Trait if t not in (Trait.FINE, Trait.FAILS_ONCE)], ids=str
+    "trait",
+    [t for t in Trait if t not in (Trait.FINE, Trait.FAILS_ONCE, Trait.SEEN_DIFFERENTLY)],
+    ids=str,
 )
 def test_a_bad_document_costs_that_document_only(simulator: Simulator, trait: Trait) -> None:
     rng = random.Random(trait)
@@ -313,6 +320,105 @@ def test_a_worker_dies_at_any_step(
         assert extracted(world)
         assert jobs_of(world) == 1, f"step {step}"
         assert reasons(world) == []
+
+
+@pytest.mark.parametrize("phase", ["before", "after"])
+@pytest.mark.parametrize("jobs", ["one", "shards"])
+def test_a_document_that_engines_see_differently_is_submitted_rebuilt(
+    simulator: Simulator, phase: KillPhase, jobs: str
+) -> None:
+    """A worker that dies at any step rebuilds the same bytes: nothing is submitted twice."""
+    document = seen_differently()
+    sharding = Sharding(max_pages_per_job=1) if jobs == "shards" else Sharding()
+    for step in ALL_STEPS:
+        world = simulator.run(
+            scenario(
+                EventPlan(0.0, 0, "bundle", (document,)),
+                seed=step,
+                kills=(Kill(step, phase),),
+                service=ServiceKind(idempotent=True, finds=True),
+                policy=plain_policy(sharding=sharding),
+            )
+        )
+        assert extracted(world), f"step {step}"
+        assert reasons(world) == []
+        assert jobs_of(world) == (1 if jobs == "one" else 3)
+        assert {job.document.trait for job in world.service.jobs.values()} == {Trait.FINE}
+
+
+def seen_differently() -> DocumentPlan:
+    body = make_pdf("document", 3, Trait.SEEN_DIFFERENTLY, random.Random(1))
+    source = SegmentPlan(SourcePlan("uploads/document.pdf", body))
+    return DocumentPlan("document", (source,), Trait.SEEN_DIFFERENTLY)
+
+
+def rebuilding_fails(times: int, assemble: Any = SimSandbox.assemble) -> Any:
+    """What to put in the place of `SimSandbox.assemble`."""
+    failures = iter(range(times))
+
+    def assemble_or_fail(sandbox: SimSandbox, parts: Sequence[AssemblyPart], *rest: Any) -> Any:
+        if parts[0].rebuild and next(failures, None) is not None:
+            raise SandboxCrashed
+        return assemble(sandbox, parts, *rest)
+
+    return assemble_or_fail
+
+
+def test_what_cannot_be_rebuilt_is_submitted_as_it_is(
+    simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimSandbox, "assemble", rebuilding_fails(10))
+    world = simulator.run(
+        scenario(
+            EventPlan(0.0, 0, "bundle", (seen_differently(),)),
+            service=ServiceKind(reports_pages=False),
+        )
+    )
+    assert extracted(world)
+    submitted = [job.document for job in world.service.jobs.values()]
+    assert [d.trait for d in submitted if d.name == "document"] == [Trait.SEEN_DIFFERENTLY]
+
+
+def test_what_was_submitted_as_it_is_stays_so_when_it_could_be_rebuilt_later(
+    simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assemble = SimSandbox.assemble
+    for step in ALL_STEPS:
+        monkeypatch.setattr(SimSandbox, "assemble", rebuilding_fails(1, assemble))
+        world = simulator.run(
+            scenario(
+                EventPlan(0.0, 0, "bundle", (seen_differently(),)),
+                kills=(Kill(step, "after"),),
+                service=ServiceKind(idempotent=True, finds=True, reports_pages=False),
+            )
+        )
+        assert extracted(world), f"step {step}"
+        assert jobs_of(world) == 1
+
+
+def test_rebuilding_waits_for_room_and_holds_none_meanwhile(
+    simulator: Simulator,
+) -> None:
+    """There is room for two files: of three documents, each with its source, none
+    could go on if all waited for room for a second file and kept the first."""
+    documents = []
+    for number in range(3):
+        name = f"document-{number}"
+        body = make_pdf(name, 3, Trait.SEEN_DIFFERENTLY, random.Random(1))
+        source = SegmentPlan(SourcePlan(f"uploads/{name}.pdf", body))
+        documents.append(DocumentPlan(name, (source,), Trait.SEEN_DIFFERENTLY))
+    world = simulator.run(
+        scenario(
+            EventPlan(0.0, 0, "bundle", tuple(documents)),
+            local_documents=3,
+            temp_quota_bytes=2 * len(body) + 50,
+        )
+    )
+    assert reasons(world) == []
+    assert {d for b, d in world.judge.results if b == "bundle"} == {
+        f"document-{number}" for number in range(3)
+    }
+    assert {job.document.trait for job in world.service.jobs.values()} == {Trait.FINE}
 
 
 @pytest.mark.parametrize("phase", ["before", "after"])

@@ -87,7 +87,7 @@ class SimWorker:
         sweep(world.root)
         self.workspace = Workspace(
             world.root,
-            quota_bytes=1 << 30,
+            quota_bytes=world.scenario.temp_quota_bytes,
             clock=self.clock.monotonic,
             idle_seconds=IDLE_S,
         )

@@ -4,7 +4,7 @@ The same sources and page ranges give the same bytes wherever the same qpdf runs
 redelivered bundle has the same checksum. Outlines, forms, links, metadata and file attachments
 of the sources are left behind; rotation, boxes, layers' default state and the appearance of form
 fields and annotations stay. A source that opens with the empty or the given password is written
-decrypted.
+decrypted. Where a file looks damaged its pages are those of the engine that sees most of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 import pikepdf
 import pypdf
 from pikepdf import Array, Dictionary, Name, Pdf
+from pypdf.generic import NameObject
 
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
 from consumers.extraction.documents.prune import Pruner
@@ -31,6 +32,7 @@ class OpenPart:
     first_page: int | None
     last_page: int | None
     password: str | None
+    rebuild: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,10 @@ def assemble_pdf(
 
 
 def _open(part: OpenPart, index: int) -> Pdf:
+    declared = _declared_pages(part)
     part.file.seek(0)
     try:
-        return pikepdf.open(part.file, password=part.password or "")
+        pdf = pikepdf.open(part.file, password=part.password or "")
     except MemoryError:
         raise
     except pikepdf.PasswordError as error:
@@ -85,23 +88,70 @@ def _open(part: OpenPart, index: int) -> Pdf:
     except Exception:
         return _open_repaired(part, index)
 
+    if part.rebuild or declared != len(pdf.pages) or pdf.get_warnings():
+        return _or_repaired(pdf, part, index)
+    return pdf
+
+
+def _declared_pages(part: OpenPart) -> int | None:
+    """The number of pages that the file claims.
+
+    Asked of a file opened for that alone, which takes a tenth of a millisecond: where qpdf hands
+    inherited attributes down it has already put the number right, and may have dropped pages
+    without a warning.
+    """
+    part.file.seek(0)
+    try:
+        pdf = pikepdf.open(part.file, password=part.password or "", inherit_page_attributes=False)
+        with pdf:
+            return int(pdf.Root.Pages.Count)
+    except MemoryError:
+        raise
+    except Exception:  # it is damaged: nothing is claimed
+        return None
+
+
+def _or_repaired(pdf: Pdf, part: OpenPart, index: int) -> Pdf:
+    """What pypdf makes of the file if that has more pages: qpdf drops those it cannot parse."""
+    pages = len(pdf.pages)
+    try:
+        if len(_reader(part).pages) <= pages:
+            return pdf
+        repaired = _open_repaired(part, index)
+    except Exception:  # pypdf raises many classes, or needs more memory than qpdf
+        return pdf
+    if len(repaired.pages) <= pages:
+        repaired.close()
+        return pdf
+    pdf.close()
+    return repaired
+
 
 def _open_repaired(part: OpenPart, index: int) -> Pdf:
     """What pypdf makes of a file that qpdf gives up on, such as one without a /Root entry."""
     repaired = io.BytesIO()
     try:
-        reader = pypdf.PdfReader(part.file)
-        if reader.is_encrypted and part.password is not None:
-            reader.decrypt(part.password)
+        reader = _reader(part)
         writer = pypdf.PdfWriter()
         for page in reader.pages:
             writer.add_page(page)
+        for key in ("/OCProperties", "/AcroForm"):  # layers' state, and fields nobody has drawn
+            if key in reader.root_object:
+                entry = reader.root_object[key].clone(writer)
+                writer.root_object[NameObject(key)] = entry
         writer.write(repaired)
         return pikepdf.open(repaired)
     except MemoryError:
         raise
     except Exception as error:  # pypdf raises many classes on damaged files
         raise DocumentRejected("unreadable", {"segment": index}) from error
+
+
+def _reader(part: OpenPart) -> pypdf.PdfReader:
+    reader = pypdf.PdfReader(part.file)
+    if reader.is_encrypted and part.password is not None:
+        reader.decrypt(part.password)
+    return reader
 
 
 def _take_pages(

@@ -14,7 +14,9 @@ pypdf counts, because on hostile files it has the best limits and was never wron
 files; pikepdf is asked about whatever pypdf gives up on, runs out of its share of the time on, or
 finds no pages in (it alone reports 0 pages for some damaged files that have pages). It is also the
 second opinion on a count of pypdf's, which leaves out a page of a damaged /Type without a word: the
-larger number counts, so that no page is lost unnoticed. A document is unreadable only when neither
+larger number counts, so that no page is lost unnoticed. Where pikepdf sees fewer, or opens nothing,
+the document is `seen_differently`, and `LocalDocument` submits a rebuilt copy of it: a service may
+read it with such an engine. A document is unreadable only when neither
 reads it. 0 pages is invalid. pdfium is not asked: it aborts its process on hostile files, and it
 believes a lying /Count.
 """
@@ -27,7 +29,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import BinaryIO
 
@@ -83,6 +85,7 @@ def inspect_pdf(
         libmagic_version=libmagic_version,
         engine=counted.engine,
         repaired=counted.repaired,
+        seen_differently=counted.seen_differently,
     )
 
 
@@ -92,6 +95,7 @@ class _Counted:
     encrypted: bool
     engine: str
     repaired: bool
+    seen_differently: bool = False
 
 
 class _NeedsPassword(Exception):
@@ -163,9 +167,13 @@ def _count_with_pikepdf(file: BinaryIO, password: str | None) -> _Counted:
 def _with_second_opinion(counted: _Counted, file: BinaryIO, password: str | None) -> _Counted:
     try:
         second = _count_with_pikepdf(file, password)
-    except Exception:  # it reads less than pypdf does: what is damaged, or needs much memory
+    except (_NeedsPassword, MemoryError):  # says nothing about the pages
         return counted
-    return second if second.pages > counted.pages else counted
+    except Exception:  # it gives up on what is damaged too much for it
+        return replace(counted, seen_differently=True)
+    if second.pages > counted.pages:
+        return second
+    return replace(counted, seen_differently=second.pages < counted.pages)
 
 
 class _Complaints(logging.Handler):

@@ -55,6 +55,8 @@ class Inspection:
     repaired: bool
     """Whether an engine had to mend the file's structure to read it."""
     media_type: str = PDF_MEDIA_TYPE
+    seen_differently: bool = False
+    """Another engine sees fewer pages or none: whoever reads it with that one would lose some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class AssemblyPart:
     first_page: int | None = None
     last_page: int | None = None
     password: str | None = field(default=None, repr=False)
+    rebuild: bool = False
+    """Take what the engine that sees most pages sees, even where nothing looks damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ def inspection(answer: Mapping[str, Any], limits: InspectionLimits) -> Inspectio
         libmagic_version=_number(value, "libmagic_version", maximum=100_000),
         engine=_member(value.get("engine"), ENGINES),
         repaired=_boolean(value, "repaired"),
+        seen_differently=_boolean(value, "seen_differently"),
     )
 
 

@@ -75,7 +75,13 @@ def _inspect(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
 def _assemble(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
     *sources, destination = files
     parts = [
-        OpenPart(sources[part["file"]], part["first_page"], part["last_page"], part["password"])
+        OpenPart(
+            sources[part["file"]],
+            part["first_page"],
+            part["last_page"],
+            part["password"],
+            part["rebuild"],
+        )
         for part in request["parts"]
     ]
     assembled = assemble_pdf(parts, destination, AssemblyLimits(**request["limits"]))

@@ -166,6 +166,7 @@ class Sandbox:
                             "first_page": part.first_page,
                             "last_page": part.last_page,
                             "password": part.password,
+                            "rebuild": part.rebuild,
                         }
                         for part in parts
                     ],

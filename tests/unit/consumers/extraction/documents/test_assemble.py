@@ -1,8 +1,12 @@
 import hashlib
 import io
+import os
 import random
+import subprocess
+import sys
 
 import pikepdf
+import pypdf
 import pytest
 
 from consumers.extraction.documents.assemble import AssembledParts, OpenPart, assemble_pdf
@@ -197,6 +201,110 @@ def test_a_source_that_only_pypdf_reads_is_cut() -> None:
     with pytest.raises(pikepdf.PdfError):
         opened(source)
     assert documents_pdfs.image_colours(assemble(part(source, 2, 2))) == {colour_of(2, 1)}
+
+
+def test_a_page_that_qpdf_leaves_out_is_in_a_merge() -> None:
+    source = documents_pdfs.with_a_broken_page(pdfs.pages(3))
+    assert len(opened(source).pages) == 2
+    merged, report = assemble_with_report(part(source), part(pdfs.pages(1)))
+    assert report.ranges == ((1, 3), (1, 1))
+    pdf = opened(merged)
+    drawn = [tuple(page.obj.Resources.XObject["/Im1"].read_bytes()[:3]) for page in pdf.pages]
+    assert drawn == [colour_of(page, 1) for page in (1, 2, 3, 1)]
+
+
+def test_page_numbers_count_a_page_that_qpdf_leaves_out() -> None:
+    source = documents_pdfs.with_a_broken_page(pdfs.pages(3))
+    for page in (1, 2, 3):
+        child = assemble(part(source, page, page))
+        assert documents_pdfs.image_colours(child) == {colour_of(page, 1)}
+
+
+def test_a_branch_of_the_tree_that_qpdf_drops_without_a_warning_is_in() -> None:
+    source = documents_pdfs.with_a_lost_branch()
+    assert len(opened(source).pages) == 1
+    assert assemble_with_report(part(source))[1].ranges == ((1, 2),)
+
+
+@pytest.mark.parametrize(
+    ("source", "pages"),
+    [
+        (pdfs.pages(3), 3),
+        (documents_pdfs.lying_count(3, 1), 3),
+        (documents_pdfs.lying_count(3, 9), 3),
+        (documents_pdfs.without_startxref(pdfs.pages(3)), 3),
+        (pdfs.pages(3).replace(b"/Type /Page >>", b"/Type /Pnge >>", 1), 3),
+    ],
+    ids=["healthy", "count too low", "count too high", "no table", "pypdf sees fewer"],
+)
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_the_pages_are_qpdf_s_unless_pypdf_sees_more(
+    monkeypatch: pytest.MonkeyPatch, source: bytes, pages: int, rebuild: bool
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise AssertionError("copied for nothing")
+
+    monkeypatch.setattr(pypdf, "PdfWriter", fail)
+    report = assemble_with_report(OpenPart(io.BytesIO(source), None, None, None, rebuild))[1]
+    assert report.ranges == ((1, pages),)
+
+
+def test_a_healthy_source_is_read_by_qpdf_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pypdf, "PdfReader")
+    assert assemble_with_report(part(pdfs.pages(2)))[1].ranges == ((1, 2),)
+
+
+@pytest.mark.parametrize("error", [MemoryError, AssertionError, RecursionError])
+def test_a_copy_that_fails_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pypdf, "PdfWriter", fail)
+    source = documents_pdfs.with_a_broken_page(pdfs.pages(3))
+    assert assemble_with_report(part(source))[1].ranges == ((1, 2),)
+
+
+def test_a_rebuilt_document_is_what_pypdf_sees_of_what_qpdf_does_not_open() -> None:
+    source = documents_pdfs.without_root(pdfs.pages(3))
+    rebuilt = opened(assemble(OpenPart(io.BytesIO(source), None, None, None, rebuild=True)))
+    assert len(rebuilt.pages) == 3
+
+
+def test_a_copy_keeps_layers_hidden_and_the_values_of_fields_visible() -> None:
+    layers = opened(
+        assemble(part(documents_pdfs.with_a_broken_page(documents_pdfs.hidden_layer())))
+    )
+    assert len(layers.pages) == 2
+    (off,) = layers.Root.OCProperties.D.OFF
+    assert str(off.Name) == "layer 1"
+    assert layers.pages[0].obj.Resources.XObject["/Im1"].OC.objgen == off.objgen
+
+    form = documents_pdfs.field_that_its_reader_has_to_draw("four mg")
+    child = opened(assemble(part(documents_pdfs.without_root(form))))
+    (annotation,) = child.pages[0].obj.Annots
+    assert b"four mg" in annotation.AP.N.read_bytes()
+
+
+def test_a_copy_has_the_same_bytes_in_every_process() -> None:
+    program = (
+        "import hashlib, io; from tests import documents_pdfs, pdfs;"
+        "from tests.unit.consumers.extraction.documents.test_assemble import assemble, part;"
+        "sources = [pdfs.shared_resources(5), pdfs.pages(3, 4), documents_pdfs.hidden_layer()];"
+        "made = [assemble(part(documents_pdfs.with_a_broken_page(s))) for s in sources];"
+        "print(hashlib.sha256(b''.join(made)).hexdigest())"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
 
 
 def test_damaged_content_keeps_what_its_readable_beginning_names() -> None:

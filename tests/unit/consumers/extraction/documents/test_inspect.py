@@ -101,16 +101,44 @@ def test_a_page_that_pypdf_leaves_out_counts() -> None:
 
 
 def test_a_page_that_pikepdf_leaves_out_counts() -> None:
-    damaged = pdfs.pages(3).replace(b"/Type /Page >>", b"/Type /Page >", 1)
+    damaged = documents_pdfs.with_a_broken_page(pdfs.pages(3))
     with pikepdf.open(io.BytesIO(damaged)) as pdf:
         assert len(pdf.pages) == 2
     found = inspect(damaged)
-    assert (found.pages, found.engine) == (3, "pypdf")
+    assert (found.pages, found.engine, found.seen_differently) == (3, "pypdf", True)
 
 
-@pytest.mark.parametrize("error", [MemoryError, pikepdf.PdfError, pikepdf.QpdfRuntimeError])
-def test_a_second_opinion_that_fails_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+def test_what_pikepdf_does_not_open_is_seen_differently() -> None:
+    found = inspect(documents_pdfs.without_root(pdfs.pages(3)))
+    assert (found.pages, found.engine, found.seen_differently) == (3, "pypdf", True)
+
+
+@pytest.mark.parametrize(
+    "pdf",
+    [
+        pdfs.pages(3),
+        documents_pdfs.lying_count(3, 1),
+        documents_pdfs.without_startxref(pdfs.pages(3)),
+        pdfs.pages(3).replace(b"/Type /Page >>", b"/Type /Pnge >>", 1),
+    ],
+    ids=["healthy", "lying count", "only pikepdf reads it", "pikepdf sees more"],
+)
+def test_what_pikepdf_sees_all_of_is_not_seen_differently(pdf: bytes) -> None:
+    found = inspect(pdf)
+    assert (found.pages, found.seen_differently) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "seen_differently"),
+    [
+        (pikepdf.PdfError, True),
+        (pikepdf.QpdfRuntimeError, True),
+        (pikepdf.PasswordError, False),
+        (MemoryError, False),
+    ],
+)
+def test_a_second_opinion_that_fails_changes_no_number(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception], seen_differently: bool
 ) -> None:
     def fail(*_arguments: object, **_options: object) -> None:
         raise error
@@ -118,6 +146,7 @@ def test_a_second_opinion_that_fails_changes_nothing(
     monkeypatch.setattr(pikepdf, "open", fail)
     found = inspect(pdfs.pages(3))
     assert (found.pages, found.engine, found.repaired) == (3, "pypdf", False)
+    assert found.seen_differently is seen_differently
 
 
 def test_any_exception_of_the_first_engine_leads_to_the_second(

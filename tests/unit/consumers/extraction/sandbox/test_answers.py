@@ -27,6 +27,7 @@ INSPECTION = {
     "libmagic_version": 545,
     "engine": "pypdf",
     "repaired": False,
+    "seen_differently": True,
 }
 IMAGE = {"media_type": "image/png", "width": 1, "height": 1, "bytes": 5, "sha256": SHA256}
 
@@ -38,7 +39,8 @@ def test_every_reason_is_one_of_the_published_reasons() -> None:
 
 
 def test_a_good_inspection_is_taken() -> None:
-    assert answers.inspection({"inspection": INSPECTION}, InspectionLimits()).pages == 2
+    taken = answers.inspection({"inspection": INSPECTION}, InspectionLimits())
+    assert (taken.pages, taken.seen_differently) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,8 @@ def test_a_good_inspection_is_taken() -> None:
         ("libmagic_version", None),
         ("engine", "other"),
         ("repaired", "no"),
+        ("seen_differently", 1),
+        ("seen_differently", None),
     ],
 )
 def test_a_member_that_cannot_be_is_refused(member: str, value: Any) -> None:

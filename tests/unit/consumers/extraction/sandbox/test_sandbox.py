@@ -124,6 +124,18 @@ def test_parts_are_assembled_to_a_private_file(
     assert stat.S_IMODE(destination.stat().st_mode) == 0o600
 
 
+def test_a_rebuilt_document_has_the_pages_that_were_counted(
+    shared_sandbox: Sandbox, tmp_path: Path
+) -> None:
+    damaged = documents_pdfs.with_a_broken_page(pdfs.pages(3))
+    path = written(tmp_path / "damaged.pdf", damaged)
+    assert shared_sandbox.inspect(path, LIMITS).seen_differently
+    rebuilt = tmp_path / "rebuilt.pdf"
+    assert shared_sandbox.assemble([AssemblyPart(path, rebuild=True)], rebuilt).pages == 3
+    inspection = shared_sandbox.inspect(rebuilt, LIMITS)
+    assert (inspection.pages, inspection.seen_differently) == (3, False)
+
+
 def test_nothing_is_left_at_the_destination_of_a_failed_assembly(
     shared_sandbox: Sandbox, small: Path, tmp_path: Path
 ) -> None:
