@@ -112,17 +112,21 @@ def _declared_pages(part: OpenPart) -> int | None:
 
 
 def _or_repaired(pdf: Pdf, part: OpenPart, index: int) -> Pdf:
-    """What pypdf makes of the file if that has more pages: qpdf drops those it cannot parse."""
+    """What pypdf makes of the file if that has more pages: qpdf drops those it cannot parse.
+
+    Raises DocumentRejected where pypdf counts more and no copy has them: a page would be lost
+    without a word, and page numbers would mean other pages than those that were asked for.
+    """
     pages = len(pdf.pages)
     try:
-        if len(_reader(part).pages) <= pages:
-            return pdf
-        repaired = _open_repaired(part, index)
+        counted = len(_reader(part).pages)
     except Exception:  # pypdf raises many classes, or needs more memory than qpdf
         return pdf
-    if len(repaired.pages) <= pages:
-        repaired.close()
+    if counted <= pages:
         return pdf
+    repaired = _open_repaired(part, index)
+    if len(repaired.pages) < counted:
+        raise DocumentRejected("unreadable", {"segment": index})
     pdf.close()
     return repaired
 
