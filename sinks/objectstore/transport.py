@@ -228,7 +228,7 @@ _REASONS = {
     "dns_failed": "no connection",
     "connect_failed": "no connection",
     "connect_timeout": "connecting timed out",
-    "tls_failed": "no connection: TLS",
+    "tls_failed": "TLS failed; the authority of its certificate may have to be given (ca_file)",
     "read_timeout": "no answer in time",
     "connection_broken": "the connection broke",
     "body_truncated": "the body was cut short",
