@@ -82,7 +82,7 @@ def test_a_private_certificate_authority_is_trusted_when_given_and_only_then(
     assert store.get("papers", "a", max_bytes=100).body == b"over tls"
     running, _ = server
     distrustful = S3Store(S3Settings(running.endpoint, running.access_key, running.secret_key))
-    with pytest.raises(StoreUnavailable, match="TLS failed.*ca_file"):
+    with pytest.raises(StoreUnavailable, match=r"TLS failed.*ca_file"):
         distrustful.get("papers", "a", max_bytes=100)
 
 
