@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from schemas.cloudevents import Headers
 
 TIMEOUT_S = 30.0
+MOVING = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+"""A partition is new or gets another leader: asked again after a look at the metadata."""
+MOVING_S = 10.0
 
 
 class TopicUnreadable(Exception):
@@ -171,11 +174,17 @@ class TopicReader:
         """The first offset that is not older than ``moment`` (milliseconds since 1970, or one of
         librdkafka's OFFSET_BEGINNING and OFFSET_END), of all partitions with one request."""
         asked = [TopicPartition(self._topic, p, moment) for p in partitions]
-        found = self._consumer.offsets_for_times(asked, timeout=left())
-        for one in found:
-            if one.error is not None:
-                raise TopicUnreadable(f"topic {self._topic}: {one.error.name()}")
-        return {one.partition: one.offset for one in found}
+        patience = time.monotonic() + MOVING_S
+        while True:
+            found = self._consumer.offsets_for_times(asked, timeout=left())
+            errors = [one.error for one in found if one.error is not None]
+            if not errors:
+                return {one.partition: one.offset for one in found}
+            for error in errors:
+                if error.code() not in MOVING or time.monotonic() > patience:
+                    raise TopicUnreadable(f"topic {self._topic}: {error.name()}")
+            time.sleep(0.1)
+            self._consumer.list_topics(self._topic, timeout=left())
 
     def _known_partitions(self, left: Callable[[], float]) -> list[int]:
         if not self._partitions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,8 @@ KIB = 1024
 
 
 def document_files(pipeline: Pipeline) -> list[Path]:
-    folders = (pipeline.folder / "temp").glob("worker-*/*")
-    return [
-        Path(parent) / name
-        for folder in folders
-        if not folder.name.startswith("sandbox-")
-        for parent, _, names in os.walk(folder)
-        for name in names
-    ]
+    found = (pipeline.folder / "temp").glob("worker-*/*")
+    return [path for path in found if path.is_file() and not path.name.startswith("sandbox-")]
 
 
 def size_of(files: list[Path]) -> int:

@@ -117,7 +117,7 @@ def test_ten_thousand_events_done_behind_a_slow_one_are_not_done_again_after_sig
         late = resident(worker)
         worker.popen.kill()
     assert committed(kafka.bootstrap, group, topic) == {0: 0}
-    assert late < early * 1.25
+    assert late < early + 12 * 2**20  # 1.4 kB an event, on a process of 32 MiB
 
     successor = Member(settings, sleeping(0))
     with running(successor):
