@@ -1,0 +1,162 @@
+"""An answer: its head, and its body as it comes. llhttp parses; what it leaves open is ours."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from urllib3.connection import HTTPConnection
+
+from sinks.http1.failures import Broken, CutShort, TimedOut
+
+READ_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+
+
+class Headers(dict[str, str]):
+    """By lower-case name; `get` takes any case. A repeated header's values are joined."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+    def add(self, name: str, value: str) -> None:
+        name = name.lower()
+        self[name] = f"{self[name]}, {value}" if name in self else value
+
+
+class Response:
+    """An answer whose head is here. Its body comes from `read1`; when that is done, or at once
+    where there is none, the connection is free again."""
+
+    def __init__(
+        self, connection: HTTPConnection, keep: Callable[[HTTPConnection], None], *, has_body: bool
+    ) -> None:
+        self.status = 0
+        self.headers = Headers()
+        self._connection: HTTPConnection | None = connection
+        self._keep = keep
+        self._has_body = has_body
+        self._parser = HttpResponseParser(self)
+        self._pieces: deque[bytes] = deque()
+        self._head_bytes = 0
+        self._head_done = self._complete = False
+        self._reusable = True
+        try:
+            while not self._head_done:
+                self._receive()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def complete(self) -> bool:
+        """All of the answer has been received."""
+        return self._complete
+
+    @property
+    def pending(self) -> bool:
+        """Some of the body was received and not read yet."""
+        return bool(self._pieces)
+
+    def read1(self) -> bytes:
+        """What one wait brought, at most `READ_BYTES`; empty at the end.
+
+        :raises HttpFailure: the body is cut short, broken, or the next byte did not come in time.
+        """
+        while not self._pieces:
+            if self._complete:
+                return b""
+            try:
+                self._receive()
+            except BaseException:
+                self.close()
+                raise
+        return self._pieces.popleft()
+
+    def close(self) -> None:
+        """Drops what was not read, together with its connection: draining what a peer goes on
+        sending could take for ever. Safe to call at any time."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    # -- called by the parser ------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._reusable &= not self._complete  # a second answer to one request
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_done:  # else a trailer, or of a second answer
+            self.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200 and not self._complete:
+            self.status = status
+            self._reusable &= self._parser.should_keep_alive()
+            self._head_done = True
+
+    def on_body(self, piece: bytes) -> None:
+        if not self._complete:
+            self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._head_done:
+            self._complete = True
+        else:
+            self.headers.clear()  # of an interim answer (1xx)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        connection = self._connection
+        if connection is None or connection.sock is None:
+            raise Broken("connection_broken")
+        try:
+            data = connection.sock.recv(READ_BYTES)
+        except TimeoutError:
+            raise TimedOut("read_timeout") from None
+        except OSError:
+            raise Broken("connection_broken") from None
+        if not data:
+            self._ended()
+        else:
+            self._fed(data)
+        if self._head_done and not self._has_body:
+            self._complete = True
+            self._pieces.clear()
+        if self._complete:
+            self._release()
+
+    def _fed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            # What follows a complete answer is nobody's; what breaks one is the end of it.
+            self._reusable = False
+            if not self._complete:
+                raise Broken("connection_broken") from None
+        if not self._head_done:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                raise Broken("connection_broken")
+
+    def _ended(self) -> None:
+        """The peer ended the connection: the end of a body whose length nothing tells."""
+        self._reusable = False
+        if not self._head_done:
+            raise Broken("connection_broken")
+        if "content-length" in self.headers or "transfer-encoding" in self.headers:
+            raise CutShort("body_truncated")
+        self._complete = True
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._reusable:
+            self._keep(connection)
+        else:
+            connection.close()
