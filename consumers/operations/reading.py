@@ -176,8 +176,11 @@ class TopicReader:
         asked = [TopicPartition(self._topic, p, moment) for p in partitions]
         patience = time.monotonic() + MOVING_S
         while True:
-            found = self._consumer.offsets_for_times(asked, timeout=left())
-            errors = [one.error for one in found if one.error is not None]
+            try:
+                found = self._consumer.offsets_for_times(asked, timeout=left())
+                errors = [one.error for one in found if one.error is not None]
+            except KafkaException as raised:  # of a single partition's error, for instance
+                found, errors = [], [raised.args[0]]
             if not errors:
                 return {one.partition: one.offset for one in found}
             for error in errors:
