@@ -37,14 +37,7 @@ def test_brokers_gone_then_sigterm_ends_within_the_grace_and_the_jobs_are_found_
 ) -> None:
     stage = make_stage(
         *("--run-time", "4.0"),
-        settings_tree={
-            "worker": {"grace": "10s"},
-            "kafka": {
-                "commit_interval": "60s",
-                # The brokers hear of the worker's end only by its silence.
-                "client": {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500"},
-            },
-        },
+        settings_tree={"worker": {"grace": "10s"}, "kafka": {"commit_interval": "60s"}},
     )
     worker = stage.start_worker()
     stage.bundles("finished", 1)
