@@ -151,7 +151,7 @@ class Application:
             temp_quota=settings.temp.quota,
         )
         self._gauges = Gauges(self.metrics)
-        self._looked = self._trimmed = 0.0
+        self._looked, self._trimmed = 0.0, time.monotonic()
         self._trim = trimmer()
         self._look(time.monotonic())
         try:

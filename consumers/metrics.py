@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -25,6 +25,7 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.samples import Exemplar
 
 from consumers.runtime.observer import Activity, PauseReason, WatchdogStep
@@ -121,10 +122,10 @@ PROCESS = (
 """What the client library tells of any process; Linux only."""
 
 
-class _Counter(Counter):
+class _Found(MetricWrapperBase):
     """Finds a child again without a lock: a document touches half a hundred of them."""
 
-    def labels(self, *values: Any, **_: Any) -> _Counter:
+    def labels(self, *values: Any, **_: Any) -> Self:
         try:
             return self.__dict__.setdefault("_found", {})[values]  # type: ignore[no-any-return]
         except KeyError:
@@ -132,19 +133,16 @@ class _Counter(Counter):
             return child
 
 
-class _Gauge(Gauge):
-    """See `_Counter`."""
-
-    def labels(self, *values: Any, **_: Any) -> _Gauge:
-        try:
-            return self.__dict__.setdefault("_found", {})[values]  # type: ignore[no-any-return]
-        except KeyError:
-            child = self.__dict__["_found"][values] = super().labels(*values)
-            return child
+class _Counter(_Found, Counter):
+    pass
 
 
-class _Histogram(Histogram):
-    """See `_Counter`. A document makes two dozen observations, too."""
+class _Gauge(_Found, Gauge):
+    pass
+
+
+class _Histogram(_Found, Histogram):
+    """A document makes two dozen observations, too."""
 
     def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
         """As the library's, without its checks (of labels and of an exemplar that `exemplar` made
@@ -154,13 +152,6 @@ class _Histogram(Histogram):
         bucket.inc(1)
         if exemplar:
             bucket.set_exemplar(Exemplar(exemplar, amount, time.time()))
-
-    def labels(self, *values: Any, **_: Any) -> _Histogram:
-        try:
-            return self.__dict__.setdefault("_found", {})[values]  # type: ignore[no-any-return]
-        except KeyError:
-            child = self.__dict__["_found"][values] = super().labels(*values)
-            return child
 
 
 class Metrics:

@@ -75,7 +75,6 @@ def assemble_pdf(
 
 
 def _open(part: OpenPart, index: int) -> Pdf:
-    declared = _declared_pages(part)
     part.file.seek(0)
     try:
         pdf = pikepdf.open(part.file, password=part.password or "")
@@ -88,7 +87,7 @@ def _open(part: OpenPart, index: int) -> Pdf:
     except Exception:
         return _open_repaired(part, index)
 
-    if part.rebuild or declared != len(pdf.pages) or pdf.get_warnings():
+    if part.rebuild or _declared_pages(part) != len(pdf.pages) or pdf.get_warnings():
         return _or_repaired(pdf, part, index)
     return pdf
 
