@@ -66,16 +66,15 @@ def _ensure(settings: StoreSettings, bucket: str, *, is_input: bool) -> tuple[st
 
 
 def _create(store: S3Store, bucket: str) -> bool:
-    from minio.error import MinioException
-    from urllib3.exceptions import HTTPError
-
-    from sinks.objectstore import minio_errors
+    from sinks.objectstore import StoreError
+    from sinks.objectstore.everyday import as_ours
 
     try:
-        store.minio.make_bucket(bucket)
-    except (MinioException, HTTPError, ValueError) as error:
+        with as_ours("create_bucket", bucket):
+            store.minio.make_bucket(bucket)
+    except StoreError:
         # Another set-up may have been quicker.
         if store.bucket_exists(bucket):
             return False
-        raise minio_errors.translate("create_bucket", bucket, error) from None
+        raise
     return True

@@ -16,7 +16,14 @@ from urllib.parse import parse_qs, urlsplit
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from consumers.providers.errors import CallFailed
-from consumers.providers.transport import Limits, body_pieces, new_origins, opened, target_of
+from consumers.providers.transport import (
+    Limits,
+    body_pieces,
+    new_origins,
+    opened,
+    origin_of,
+    target_of,
+)
 
 
 class BoundedSender:
@@ -35,7 +42,7 @@ class BoundedSender:
         headers = {name: _text(value) for name, value in request.headers.items()}
         headers["Accept-Encoding"] = "identity"
         with opened(
-            self._origins.of_url(request.url),
+            self._origins.of(*origin_of(request.url)),
             request.method,
             target_of(request.url),
             operation="",

@@ -21,7 +21,16 @@ from consumers.providers.errors import (
     Truncated,
 )
 from consumers.providers.failures import SUBMIT
-from sinks.http1 import Body, CutShort, HttpFailure, NotConnected, Origin, Origins, Response
+from sinks.http1 import (
+    Body,
+    CutShort,
+    HttpFailure,
+    NotConnected,
+    Origin,
+    Origins,
+    Response,
+    default_port,
+)
 
 # Other clients' urllib3 logs whole URLs (also in warnings), and a presigned URL is a credential.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -69,7 +78,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
     return (
         parts.scheme,
         parts.hostname.lower(),
-        parts.port or (443 if parts.scheme == "https" else 80),
+        parts.port or default_port(parts.scheme),
     )
 
 

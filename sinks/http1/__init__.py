@@ -9,7 +9,7 @@ Nothing in here follows a redirect, retries, decodes, logs, or puts an address i
 
 from sinks.http1.bodies import BLOCK_BYTES, Body, joined
 from sinks.http1.failures import Broken, CutShort, HttpFailure, NotConnected, TimedOut
-from sinks.http1.origin import Origin, Origins
+from sinks.http1.origin import Origin, Origins, default_port
 from sinks.http1.response import MAX_HEAD_BYTES, Headers, Response
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "Origins",
     "Response",
     "TimedOut",
+    "default_port",
     "joined",
 ]

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
@@ -22,6 +21,10 @@ from urllib3.exceptions import (
 from sinks.http1.bodies import Body, BodyFailed, joined, pieces_of
 from sinks.http1.failures import Broken, NotConnected, TimedOut
 from sinks.http1.response import Response
+
+
+def default_port(scheme: str) -> int:
+    return 443 if scheme == "https" else 80
 
 
 class Origin:
@@ -44,7 +47,8 @@ class Origin:
         self._secure = scheme == "https"
         self._host, self._port = host, port
         named = f"[{host}]" if ":" in host else host
-        self._host_header = named if port == (443 if self._secure else 80) else f"{named}:{port}"
+        self.host_header = named if port == default_port(scheme) else f"{named}:{port}"
+        """As every client writes it: without the port where that is the scheme's own."""
         self._connect_seconds = connect_seconds
         self._kept = kept
         self._tls: dict[str, Any] = {"cert_reqs": "CERT_REQUIRED"}
@@ -110,7 +114,7 @@ class Origin:
     def _head(self, method: str, target: str, headers: Mapping[str, str], body: Body) -> bytes:
         lines = [f"{method} {target} HTTP/1.1"]
         if "Host" not in headers:
-            lines.append(f"Host: {self._host_header}")
+            lines.append(f"Host: {self.host_header}")
         if "Content-Length" not in headers and (body is not None or method in ("POST", "PUT")):
             assert body is None or isinstance(body, bytes), "the length must be given"
             lines.append(f"Content-Length: {len(body or b'')}")
@@ -192,15 +196,6 @@ class Origins:
             else:
                 self._origins.move_to_end(key)
             return found
-
-    def of_url(self, url: str) -> Origin:
-        """:raises ValueError: the URL has no host or a port that is no number."""
-        parts = urlsplit(url)
-        if not parts.hostname:
-            raise ValueError("a URL without a host")
-        return self.of(
-            parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-        )
 
     def close(self) -> None:
         with self._lock:

@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from urllib3.exceptions import HTTPError
-
 from sinks.http1 import joined
 from sinks.objectstore import conditional, listing
 from sinks.objectstore.bodies import PrivateFile, check_key, is_sha256, sha256_of, size_of
@@ -33,11 +31,13 @@ from sinks.objectstore.protocol import (
     StoredObject,
 )
 from sinks.objectstore.settings import S3Settings
-from sinks.objectstore.transport import Transport, misfortune, stamp
+from sinks.objectstore.transport import Transport, stamp
 from sinks.objectstore.writes import SHA256_METADATA, Write
 
 if TYPE_CHECKING:
     from minio import Minio
+
+    from sinks.objectstore.everyday import EverydayCalls
 
 Observe = Callable[[str, str, float, int], None]
 """(operation, outcome, seconds, bytes of body sent or received); must not raise."""
@@ -64,39 +64,28 @@ class S3Store:
         self._transport = Transport(settings)
 
     @cached_property
-    def minio(self) -> Minio:
-        """The minio client on the same connections, for what is not on the hot path (lifecycle
-        rules, versioning, ...). It makes one attempt too. Not for conditional writes."""
-        from minio import Minio  # slow to import, and few processes ever need it
+    def _everyday(self) -> EverydayCalls:
+        from sinks.objectstore.everyday import EverydayCalls
 
-        client = Minio(
-            self._settings.url.netloc,
-            access_key=self._settings.access_key,
-            secret_key=self._settings.secret_key,
-            session_token=self._settings.session_token,
-            secure=self._settings.secure,
-            region=self._settings.region,
-            http_client=self._transport.pool_manager,
-        )
-        if self._settings.addressing == "virtual":
-            client.enable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
-        else:
-            client.disable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
-        return client
+        return EverydayCalls(self._settings)
+
+    @property
+    def minio(self) -> Minio:
+        """The minio client, for what is not on the hot path (lifecycle rules, versioning, ...). It
+        makes one attempt too. Not for conditional writes."""
+        return self._everyday.client
 
     def close(self) -> None:
         self._transport.close()
+        if "_everyday" in self.__dict__:
+            self._everyday.close()
 
     # ---- reading
 
     def get(self, bucket: str, key: str, *, max_bytes: int) -> StoredObject:
         with self._measured("get", bucket, key) as measure:
             response = self._transport.send("GET", bucket, key, operation="get")
-            try:
-                chunks = self._transport.chunks("get", bucket, response, max_bytes=max_bytes)
-                body = b"".join(chunks)
-            finally:
-                response.close()
+            body = self._transport.whole("get", bucket, response, max_bytes=max_bytes)
             measure.size = len(body)
             return StoredObject(body, *stamp(response))
 
@@ -224,46 +213,22 @@ class S3Store:
     # ---- everyday calls, through the minio client
 
     def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
-        from minio.deleteobjects import DeleteObject
-
-        from sinks.objectstore import minio_errors
-
-        with self._measured("delete_many", bucket), minio_errors.as_ours("delete_many", bucket):
-            refused = self.minio.remove_objects(bucket, (DeleteObject(key) for key in keys))
-            codes = {error.code or "Unknown" for error in refused} - {"NoSuchKey"}
-            if codes:
-                raise minio_errors.failure("delete_many", bucket, status=200, code=min(codes))
+        with self._measured("delete_many", bucket):
+            self._everyday.delete_many(bucket, keys)
 
     def ensure_bucket(self, bucket: str) -> None:
-        from minio.error import S3Error
-
-        from sinks.objectstore import minio_errors
-
-        with self._measured("ensure_bucket", bucket), minio_errors.as_ours("ensure_bucket", bucket):
-            if self.minio.bucket_exists(bucket):
-                return
-            try:
-                self.minio.make_bucket(bucket, location=self._settings.region)
-            except S3Error as error:
-                if error.code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
-                    raise
+        with self._measured("ensure_bucket", bucket):
+            self._everyday.ensure_bucket(bucket)
 
     def bucket_exists(self, bucket: str) -> bool:
-        from sinks.objectstore import minio_errors
-
-        with self._measured("bucket_exists", bucket), minio_errors.as_ours("bucket_exists", bucket):
-            return bool(self.minio.bucket_exists(bucket))
+        with self._measured("bucket_exists", bucket):
+            return self._everyday.bucket_exists(bucket)
 
     # ---- inside
 
     def _page(self, bucket: str, parameters: Mapping[str, str]) -> listing.Page:
         response = self._transport.send("GET", bucket, "", operation="list", query=parameters)
-        try:
-            body = b"".join(
-                self._transport.chunks("list", bucket, response, max_bytes=listing.MAX_PAGE_BYTES)
-            )
-        finally:
-            response.close()
+        body = self._transport.whole("list", bucket, response, max_bytes=listing.MAX_PAGE_BYTES)
         try:
             return listing.parse(body)
         except listing.NoListing as wrong:
@@ -331,10 +296,11 @@ class S3Store:
         except StoreError as error:
             measure.outcome = error.outcome
             raise
-        except (HTTPError, ValueError) as error:
-            translated = misfortune(operation, bucket, error)
-            measure.outcome = translated.outcome
-            raise translated from None
+        except ValueError:  # nothing that could be sent
+            measure.outcome = StoreRejected.outcome
+            raise StoreRejected(
+                operation, bucket, "an invalid name or argument", kind="document"
+            ) from None
         except Exception:  # the local disk's, for example
             measure.outcome = StoreError.outcome
             raise

@@ -4,23 +4,18 @@
 `If-None-Match`, reads files into memory to sign them, cannot tell a 412 without a body from a
 broken answer, costs four times the CPU, and takes longer to import than a short command may run.
 
-Nothing here logs, no exception carries a URL, and urllib3's own log lines about requests (of the
-minio client) are dropped: a key may be confidential.
+Nothing here logs, and no exception carries a URL: a key may be confidential.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import BinaryIO
 from urllib.parse import quote
 
-import urllib3
-from urllib3.exceptions import HTTPError
-
-from sinks.http1 import HttpFailure, NotConnected, Origin, Origins, Response
+from sinks.http1 import HttpFailure, NotConnected, Origin, Origins, Response, default_port
 from sinks.objectstore.answers import (
     MAX_ERROR_BODY_BYTES,
     error_code,
@@ -28,54 +23,28 @@ from sinks.objectstore.answers import (
     failure,
     http_date,
 )
-from sinks.objectstore.bodies import CHUNK_BYTES
 from sinks.objectstore.conditional import NotSent, WriteRaced
-from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreRejected, StoreUnavailable
+from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreUnavailable
 from sinks.objectstore.settings import S3Settings
 from sinks.objectstore.signing import query_string, signature_headers
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
-def _only_errors(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.ERROR
-
-
-# urllib3 logs request lines at DEBUG and, of an answer it cannot parse, the URL at WARNING. A
-# filter, unlike a level, also holds for somebody who turns everything on to find a fault.
-logging.getLogger("urllib3.connectionpool").addFilter(_only_errors)
-
-
 class Transport:
-    """Thread-safe. `pool_manager` is for the minio client, which makes the everyday calls."""
+    """Thread-safe."""
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
         url = settings.url
-        self._scheme = url.scheme
-        # The port is signed as part of the Host header, so it is written the way urllib3 and
-        # every other client send it: left out when it is the scheme's own.
-        default_port = 443 if settings.secure else 80
-        host = url.hostname or ""
-        host = f"[{host}]" if ":" in host else host
-        port = "" if url.port in (None, default_port) else f":{url.port}"
-        self._netloc = host + port
-        self.pool_manager = urllib3.PoolManager(
-            num_pools=16,
-            maxsize=settings.max_connections,
-            blocksize=CHUNK_BYTES,  # pieces in which a file is sent
-            retries=False,
-            timeout=urllib3.Timeout(connect=settings.connect_timeout, read=settings.read_timeout),
-            cert_reqs="CERT_REQUIRED",
-            ca_certs=str(settings.ca_file) if settings.ca_file else None,
-        )
+        self._scheme, self._host = url.scheme, url.hostname or ""
+        self._port = url.port or default_port(url.scheme)
         self._origins = Origins(
             connect_seconds=settings.connect_timeout,
             kept=settings.max_connections,
             most=16,  # with virtual addressing every bucket has a host of its own
             ca_file=settings.ca_file,
         )
-        self._path_origin = self._origin(self._netloc)
 
     def send(
         self,
@@ -95,9 +64,9 @@ class Transport:
         `sha256` is that of `body`, which the store checks. Raises StoreError, WriteRaced (409),
         PreconditionFailed (412); NotSent if no connection came about.
         """
-        netloc, path = self._address(bucket, key)
+        origin, path = self._address(bucket, key)
         asked = query_string(query or {})
-        signed = {**(headers or {}), "Host": netloc}
+        signed = {**(headers or {}), "Host": origin.host_header}
         if self._settings.session_token:
             signed["x-amz-security-token"] = self._settings.session_token
         signed |= signature_headers(
@@ -116,7 +85,6 @@ class Transport:
         signed["User-Agent"] = "bundle-extractor"
         if body is not None:
             signed["Content-Length"] = str(length)
-        origin = self._path_origin if netloc == self._netloc else self._origin(netloc)
         try:
             response = origin.request(
                 method,
@@ -137,16 +105,15 @@ class Transport:
             return response
         raise self._refusal(operation, bucket, response, with_body=method != "HEAD")
 
-    def _address(self, bucket: str, key: str) -> tuple[str, str]:
-        """Host and path; of the bucket itself where there is no key."""
-        path = f"/{quote(key, safe='/~')}"
+    def _address(self, bucket: str, key: str) -> tuple[Origin, str]:
+        """Server and path; of the bucket itself where there is no key."""
+        host, path = self._host, f"/{quote(key, safe='/~')}"
         # A bucket name with dots does not fit a wildcard certificate.
         if self._settings.addressing == "virtual" and "." not in bucket:
-            return f"{bucket}.{self._netloc}", path
-        return self._netloc, f"/{quote(bucket, safe='')}{path}"
-
-    def _origin(self, netloc: str) -> Origin:
-        return self._origins.of_url(f"{self._scheme}://{netloc}")
+            host = f"{bucket}.{host}"
+        else:
+            path = f"/{quote(bucket, safe='')}{path}"
+        return self._origins.of(self._scheme, host, self._port), path
 
     def _refusal(
         self, operation: str, bucket: str, response: Response, *, with_body: bool
@@ -209,8 +176,14 @@ class Transport:
         except HttpFailure as failed:
             raise StoreUnavailable(operation, bucket, _REASONS[failed.code]) from None
 
+    def whole(self, operation: str, bucket: str, response: Response, *, max_bytes: int) -> bytes:
+        """All of the body, and done with the answer. Raises as `chunks`."""
+        try:
+            return b"".join(self.chunks(operation, bucket, response, max_bytes=max_bytes))
+        finally:
+            response.close()
+
     def close(self) -> None:
-        self.pool_manager.clear()
         self._origins.close()
 
 
@@ -233,10 +206,3 @@ _REASONS = {
     "connection_broken": "the connection broke",
     "body_truncated": "the body was cut short",
 }
-
-
-def misfortune(operation: str, bucket: str, error: Exception) -> StoreError:
-    """What the HTTP library raised (HTTPError), or somebody who was given nonsense (ValueError)."""
-    if isinstance(error, HTTPError):
-        return StoreUnavailable(operation, bucket, f"connection failed: {type(error).__name__}")
-    return StoreRejected(operation, bucket, "an invalid name or argument", kind="document")

@@ -289,7 +289,7 @@ def test_the_origin_used_last_longest_ago_is_closed() -> None:
         origins = Origins(connect_seconds=5, kept=4, most=1)
         first = origins.of("http", "127.0.0.1", server.port)
         body_of(ask(first))
-        assert origins.of_url(f"http://127.0.0.1:{server.port}/x") is first
+        assert origins.of("http", "127.0.0.1", server.port) is first
         origins.of("http", "127.0.0.1", 1)
         assert origins.of("http", "127.0.0.1", server.port) is not first
         assert body_of(ask(first)) == b"hello"  # whoever still has it can use it
