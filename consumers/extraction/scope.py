@@ -8,7 +8,7 @@ from typing import Any
 from consumers.extraction.journal import Journal
 from consumers.extraction.live import LiveJob
 from consumers.extraction.origin import Origin
-from consumers.extraction.timeline import Timeline
+from consumers.extraction.timeline import During, Timeline
 from consumers.metrics import Metrics, exemplar
 from consumers.runtime.clock import Clock
 from schemas.reasons import Reason
@@ -92,24 +92,23 @@ class Scope:
 
     def stage(self, name: str, cause: str | None = None) -> Stage:
         """Counts and times a stage; the time counts as ``cause`` (None: the stage's own)."""
-        return Stage(self, name, cause or name)
+        return Stage(self, name, self.timeline.during(cause or name))
 
 
 class Stage:
     """A `with` block of `Scope.stage`."""
 
-    __slots__ = ("_before", "_cause", "_cause_before", "_name", "_scope", "_started")
+    __slots__ = ("_before", "_during", "_name", "_scope", "_started")
 
-    def __init__(self, scope: Scope, name: str, cause: str) -> None:
+    def __init__(self, scope: Scope, name: str, during: During) -> None:
         self._scope = scope
         self._name = name
-        self._cause = cause
+        self._during = during
 
     def __enter__(self) -> None:
         scope, name = self._scope, self._name
         self._before, scope.stage_name = scope.stage_name, name
-        self._cause_before = scope.timeline.cause
-        scope.timeline.enter(self._cause)
+        self._during.__enter__()
         self._started = scope.timeline.since
         scope.metrics.stage_attempts.labels(name).inc()
         scope.metrics.stage_in_progress.labels(name).inc()
@@ -118,7 +117,7 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         scope, name, metrics = self._scope, self._name, self._scope.metrics
-        scope.timeline.enter(self._cause_before)
+        self._during.__exit__()
         if kind is None:
             outcome = "succeeded"
         else:
