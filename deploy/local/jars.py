@@ -33,6 +33,8 @@ from pathlib import Path
 
 import requests
 
+from deploy.local.process import ServerFailed
+
 KAFKA_VERSION = "4.4.0"
 LOCK_FILE = Path(__file__).with_name("kafka-jars.txt")
 
@@ -48,7 +50,7 @@ _TIMEOUT = (15.0, 60.0)  # seconds to connect, seconds without a byte
 Progress = Callable[[int, int, str], None]
 
 
-class JarsUnavailable(RuntimeError):
+class JarsUnavailable(ServerFailed):
     """Kafka's jars are not in the cache and could not be fetched; the text says why."""
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from deploy.local.process import ServerFailed
+
 MINIMUM_VERSION = 17  # what Kafka 4's servers are compiled for
 
 
-class JavaMissing(RuntimeError):
+class JavaMissing(ServerFailed):
     """No Java runtime that will do; the text says what to install."""
 
 

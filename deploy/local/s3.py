@@ -55,7 +55,7 @@ _PORT_OPTIONS = (
 _ADMIN_GRPC_OFFSET = 10_000
 
 
-class WeedMissing(RuntimeError):
+class WeedMissing(ServerFailed):
     """The S3 server's program is not installed; the text says what to install."""
 
 

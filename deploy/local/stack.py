@@ -20,12 +20,14 @@ from types import TracebackType
 from typing import Literal, Self
 
 import urllib3
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from deploy.local.kafka import LocalKafka, start_kafka
 from deploy.local.process import ChildProcess, ServerFailed
 from deploy.local.s3 import S3Server
 from schemas.topics import TopicSettings
-from sinks.topics import ensure_topics
+from sinks.topics import TopicsUnavailable, ensure_topics
 
 OUTPUT_BUCKET = "bundles-output"
 INPUT_BUCKET = "bundles-input"
@@ -188,16 +190,26 @@ class LocalStack:
         for bucket in (INPUT_BUCKET, OUTPUT_BUCKET):
             if not client.bucket_exists(bucket):
                 client.make_bucket(bucket)
-        ensure_topics(
-            {"bootstrap.servers": self.kafka.bootstrap},
-            TopicSettings.model_validate({}),
-            partitions=PARTITIONS,
-        )
+        self._make_topics(self.kafka)
         if options.extractor:
             self._start_extractor()
         for _ in range(options.workers):
             worker = self.start_worker()
             self._say(f"{worker.name}: {self._worker_address(worker)}")
+
+    @staticmethod
+    def _make_topics(kafka: LocalKafka) -> None:
+        client = {"bootstrap.servers": kafka.bootstrap}
+        topics = TopicSettings.model_validate({})
+        try:
+            if kafka.kind == "embedded":  # it makes a topic that is asked about, as it likes
+                admin = AdminClient({**client})
+                for name in topics.model_dump().values():
+                    admin.list_topics(name, timeout=30)
+            else:
+                ensure_topics(client, topics, partitions=PARTITIONS)
+        except (TopicsUnavailable, KafkaException) as error:
+            raise ServerFailed(f"the topics cannot be made: {error}") from None
 
     def _say_jars(self, *progress: object) -> None:
         self._say(" ".join(str(part) for part in progress))

@@ -1,0 +1,47 @@
+"""`bundles local` where Apache Kafka, Java or the S3 server's program cannot be had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from consumers.cli.common import Problem
+from consumers.cli.local import KafkaMode, local
+from deploy.local import stack as stack_module
+from deploy.local.jars import JarsUnavailable
+from deploy.local.java import JavaMissing
+from deploy.local.s3 import WeedMissing
+from deploy.local.stack import LocalStack, StackOptions
+from tests import pdfs
+
+
+@pytest.mark.integration
+def test_on_the_built_in_broker_a_bundle_gets_its_result(tmp_path: Path) -> None:
+    file = tmp_path / "scan.pdf"
+    file.write_bytes(pdfs.one_page_scan(1))
+    with LocalStack(StackOptions(kafka="embedded"), lambda _: None) as stack:
+        shown = subprocess.run(
+            [sys.executable, "-m", "consumers.cli", "submit", str(file), "--bundle", "b", "--wait"],
+            env={**os.environ, **stack.environment()},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert shown.returncode == 0, shown.stderr
+    assert "1 extracted, 0 dead-lettered" in shown.stdout
+
+
+@pytest.mark.parametrize("missing", [JavaMissing, JarsUnavailable, WeedMissing])
+def test_what_is_missing_is_said_in_a_sentence(
+    missing: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise missing("install this")
+
+    monkeypatch.setattr(stack_module, "start_kafka", fail)
+    with pytest.raises(Problem, match="install this"):
+        local(kafka=KafkaMode.APACHE, workers=0)
