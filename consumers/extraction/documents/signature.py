@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from typing import Any
 
 from consumers.extraction.documents.model import DocumentRejected
 
 SEARCHED_BYTES = 1024  # ISO 32000-1, implementation note 13: what readers search
+_MEDIA_TYPE = re.compile(r"[a-zA-Z0-9.+-]{1,60}/[a-zA-Z0-9.+-]{1,60}")
 LIBMAGIC_BYTES = 2048  # more did not change one answer on 4,599 files
 
 _HEADER = b"%PDF-"  # without its version, which damaged files may lack: the engines decide
@@ -71,9 +73,16 @@ def header_offset(head: bytes, *, accept_offset: bool) -> int:
 
 
 def libmagic_verdict(head: bytes) -> tuple[str, int]:
-    """libmagic's media type for these bytes, and libmagic's version (such as 545 for 5.45)."""
+    """libmagic's media type for these bytes, and libmagic's version (such as 545 for 5.45).
+
+    Empty where it fails or answers with something else: no document may depend on its opinion.
+    """
     magic, version = _libmagic()
-    return str(magic.from_buffer(head[:LIBMAGIC_BYTES]))[:100], version
+    try:
+        media_type = str(magic.from_buffer(head[:LIBMAGIC_BYTES]))
+    except Exception:  # python-magic's own, and what its decoding raises
+        media_type = ""
+    return media_type if _MEDIA_TYPE.fullmatch(media_type) else "", version
 
 
 @functools.cache

@@ -1,7 +1,14 @@
+import io
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from consumers.extraction.documents.model import DocumentRejected
+from consumers.extraction.documents import signature
+from consumers.extraction.documents.inspect import inspect_pdf
+from consumers.extraction.documents.model import DocumentRejected, InspectionLimits
 from consumers.extraction.documents.signature import header_offset, libmagic_verdict
+from tests import pdfs
 
 
 def reason_of(head: bytes, *, accept_offset: bool = True) -> str:
@@ -66,3 +73,29 @@ def test_libmagic_gives_its_opinion_and_its_version() -> None:
     media_type, version = libmagic_verdict(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
     assert media_type == "application/pdf"
     assert version >= 500
+
+
+@pytest.mark.parametrize(
+    "opinion", ["application/octet-stream", "text/html", "video/16-bit LE LPCM audio", "", None]
+)
+@pytest.mark.parametrize("version", [533, 541, 544, 999])
+def test_whatever_libmagic_says_the_verdict_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, opinion: str | None, version: int
+) -> None:
+    class Libmagic:
+        def from_buffer(self, _: bytes) -> str:
+            if opinion is None:
+                raise RuntimeError("it cannot")
+            return opinion
+
+    pdf = pdfs.pages(2)
+    expected = inspect_pdf(io.BytesIO(pdf), InspectionLimits())
+    monkeypatch.setattr(signature, "_libmagic", lambda: (Libmagic(), version))
+    found = inspect_pdf(io.BytesIO(pdf), InspectionLimits())
+    valid = opinion in ("application/octet-stream", "text/html")
+    assert (found.libmagic_type, found.libmagic_version) == (opinion if valid else "", version)
+    same: dict[str, Any] = {
+        "libmagic_type": expected.libmagic_type,
+        "libmagic_version": expected.libmagic_version,
+    }
+    assert replace(found, **same) == expected
