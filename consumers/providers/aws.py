@@ -206,12 +206,16 @@ class JobFolder:
 
     @classmethod
     def of(cls, client: Any, settings: AwsSettings, key: str) -> JobFolder:
-        """Raises:
-        JobNotFound: ``key`` is no key that this adapter could have given.
+        """``key``: an idempotency key, or the ``key`` of a folder that was made of one. A further
+        job's ends in `.2`, `.3`, ..., which a request token of Textract's must not.
+
+        Raises:
+            JobNotFound: ``key`` is no key that this adapter could have given.
         """
-        if not _KEY.fullmatch(key):
+        name = key.replace(".", "_")
+        if not _KEY.fullmatch(name):
             raise JobNotFound("job_id_invalid", operation="poll")
-        return cls(client, settings, key)
+        return cls(client, settings, name)
 
     @property
     def prefix(self) -> str:

@@ -1,9 +1,9 @@
 """S3 and a Lambda function: the document goes to a bucket, the function is invoked asynchronously,
 its results and a marker come back below a prefix that is derived from the idempotency key.
 
-The function that belongs to it is `deploy/aws/extract_function`. The job id is the key itself, so a
-submit whose answer was lost is found again, and a repeated one is harmless: the function runs a
-document under a lease and writes its marker once. Markers, in the folder of the job:
+The function that belongs to it is `deploy/aws/extract_function`. The job id is the name of
+the job's folder, so a submit whose answer was lost is found again, and a repeated one is harmless:
+the function runs a document under a lease and writes its marker once. Markers in the folder:
 `_STARTED.json`, then `_SUCCESS.json` or `_FAILED.json`, written last.
 
 Facts of the contract: an event invoke is answered by 202 and may be lost (kept at most 6 h) or run
@@ -78,13 +78,14 @@ class AwsLambdaProvider:
             raise SubmitUnknown("function_error", status=200, operation=SUBMIT)
         if answer.get("StatusCode") != 202:
             raise SubmitUnknown("not_accepted", operation=SUBMIT)
-        return Submission(key)
+        return Submission(folder.key)
 
     def find(self, key: str) -> str | None:
         """By the marker that a run leaves. An event that did not start yet has left none; sending
         it again is harmless."""
-        names = set(self._folder(key).names(at_most=_MARKERS_AND_INPUT, operation="find"))
-        return key if names & {STARTED, SUCCEEDED, FAILED} else None
+        folder = self._folder(key)
+        names = set(folder.names(at_most=_MARKERS_AND_INPUT, operation="find"))
+        return folder.key if names & {STARTED, SUCCEEDED, FAILED} else None
 
     def poll(self, job_id: str) -> JobStatus:
         folder = self._folder(job_id)

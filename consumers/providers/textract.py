@@ -82,12 +82,12 @@ class TextractProvider:
                 "S3Object": {"Bucket": self._settings.bucket, "Name": folder.input_name}
             },
             FeatureTypes=["LAYOUT"],
-            ClientRequestToken=key,
+            ClientRequestToken=folder.key,
         )
         job_id = answers.usable_id(answer.get("JobId"))
         if job_id is None:
             raise SubmitUnknown("no_job_id", operation=SUBMIT)
-        return Submission(f"{key}/{job_id}")
+        return Submission(f"{folder.key}/{job_id}")
 
     def find(self, key: str) -> str | None:
         """Cannot be asked for; the same token gives the same job."""

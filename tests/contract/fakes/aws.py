@@ -13,6 +13,7 @@ from tests.contract.fakes.server import FakeService, Reply, Request, json_reply
 
 BUCKET, FUNCTION, REGION = "documents", "bundle-extract", "eu-central-1"
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
+_REQUEST_TOKEN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class FakeAws(FakeService):
@@ -155,6 +156,8 @@ class FakeAws(FakeService):
     def _start(self, body: dict[str, Any]) -> Reply:
         where = body["DocumentLocation"]["S3Object"]
         document = self.objects.get(where["Name"])
+        if not _REQUEST_TOKEN.fullmatch(body["ClientRequestToken"]):
+            return self.json_error(400, "InvalidParameterException")
         if document is None:
             return self.json_error(400, "InvalidS3ObjectException")
         if not document.startswith(b"%PDF-"):
