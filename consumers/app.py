@@ -399,8 +399,12 @@ def _providers(
         except SettingsInvalid as error:
             raise Refused(Exit.CONFIG, str(error)) from None
         stack.callback(provider.close)
-        for problem in problems_at_start(provider):
-            log.warning("provider %s: %s", name, problem)
+        for objection in problems_at_start(
+            provider, forbidden_regions=_forbidden_regions(settings, name)
+        ):
+            if objection.forbids:
+                raise Refused(Exit.CONFIG, f"providers.{name}: {objection.text}")
+            log.warning("provider %s: %s", name, objection.text)
         slots = settings.worker.jobs.get(name, settings.worker.jobs_per_provider)
         metrics.know_provider(provider.name)
         services[name] = ProviderService(
@@ -417,6 +421,12 @@ def _gate(settings: Settings, provider: str) -> Gate:
     """Nobody waits longer than the most patient job may take."""
     patience = max(policy.polling.deadline_s for policy in _policies_of(settings, provider))
     return Gate(max_wait_s=min(MAX_WAIT_S, patience))
+
+
+def _forbidden_regions(settings: Settings, provider: str) -> set[str]:
+    """Of all policies that use the provider: it is asked once, for all of their documents."""
+    policies = _policies_of(settings, provider)
+    return {region for policy in policies for region in policy.forbidden_regions}
 
 
 def _policies_of(settings: Settings, provider: str) -> list[Policy]:

@@ -129,6 +129,9 @@ class Policy(Contract):
     """An image that is drawn more than once is extracted each time."""
     provider_options: dict[Code, str] = Field(default_factory=dict)
     """Options of the service's own, passed on as they are."""
+    forbidden_regions: tuple[Code, ...] = ()
+    """Regions, in the service's own words, in which no document may be processed. A worker does not
+    start with a service that may process there, or that does not tell where it does."""
     forget_after_manifest: bool = True
     """Ask the service to delete the job once the manifest is durable, where it can."""
     limits: Limits = Limits()

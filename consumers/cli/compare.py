@@ -79,7 +79,7 @@ def _prices(given: list[str]) -> dict[str, float]:
 
 def _ways(found: Settings, policy: Policy, names: list[str], prices: dict[str, float]) -> list[Way]:
     from consumers.operations.compare import Way
-    from consumers.providers.registry import SettingsInvalid, build
+    from consumers.providers.registry import SettingsInvalid, build, problems_at_start
 
     ways = []
     for number, name in enumerate(names):
@@ -90,6 +90,9 @@ def _ways(found: Settings, policy: Policy, names: list[str], prices: dict[str, f
             provider = build(configured.model_copy(update={"name": configured.name or name}))
         except SettingsInvalid as error:
             raise Problem(str(error)) from None
+        for objection in problems_at_start(provider, forbidden_regions=policy.forbidden_regions):
+            if objection.forbids:
+                raise Problem(objection.text)
         if number == 0:
             title = f"{name}, synchronous"
             ways.append(

@@ -111,7 +111,9 @@ def _bucket(store: S3Store, setting: str, bucket: str) -> Check:
 
 
 def check_providers(settings: Settings) -> Iterator[Check]:
-    for name in sorted({policy.provider for policy in settings.policies.values()}):
+    policies = settings.policies.values()
+    for name in sorted({policy.provider for policy in policies}):
+        forbidden = {r for p in policies if p.provider == name for r in p.forbidden_regions}
         what = f"providers.{name}"
         configured = settings.providers.get(name)
         if configured is None:
@@ -123,13 +125,12 @@ def check_providers(settings: Settings) -> Iterator[Check]:
             yield failed(what, str(error))
             continue
         try:
-            problems = problems_at_start(provider)
+            problems = problems_at_start(provider, forbidden_regions=forbidden)
         finally:
             provider.close()
         for problem in problems:
-            yield failed(
-                what, problem, f"check {what}.base_url, its token, and that the service is up"
-            )
+            fix = f"check {what}.base_url, its token, and that the service is up"
+            yield failed(what, problem.text, None if problem.forbids else fix)
         if not problems:
             yield ok(what, f"{configured.kind} is configured and says nothing against its use")
 

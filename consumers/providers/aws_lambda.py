@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from consumers.providers import answers
 from consumers.providers.aws import Clients, JobFolder, call
+from consumers.providers.discovery import by_region
 from consumers.providers.errors import (
     CallFailed,
     DocumentRefused,
@@ -35,6 +36,7 @@ from consumers.providers.protocol import (
     FetchedImage,
     JobState,
     JobStatus,
+    Objection,
     RemoteImage,
     Submission,
     SubmitOptions,
@@ -124,6 +126,10 @@ class AwsLambdaProvider:
 
     def forget(self, job_id: str) -> None:
         self._folder(job_id).delete_all()
+
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[Objection, ...]:
+        regions = frozenset({str(self._functions.meta.region_name)})
+        return by_region(regions, forbidden_regions, provider=self.name)
 
     def close(self) -> None:
         self._s3.close()

@@ -10,6 +10,7 @@ from typing import Any
 from consumers.providers import answers
 from consumers.providers.errors import CallFailed, ProviderError
 from consumers.providers.http import ApiClient
+from consumers.providers.protocol import Objection
 
 DOCUMENT_PATH = "discovery"
 
@@ -22,32 +23,48 @@ class Capability:
     regions: frozenset[str]
 
 
-def problems(
+def objections(
     api: ApiClient, capability_name: str, *, provider: str, forbidden_regions: Iterable[str]
-) -> tuple[str, ...]:
-    """What speaks against using the capability, as sentences; empty when nothing does."""
+) -> tuple[Objection, ...]:
+    """What speaks against using the capability; empty when nothing does.
+
+    While some regions are forbidden, not to know where documents go is as bad as to know that they
+    go there.
+    """
+    forbidden = frozenset(forbidden_regions)
     try:
         capability = discover(api, capability_name)
     except ProviderError as error:
-        return (f"{provider}: the discovery document cannot be read ({error.code})",)
+        text = f"{provider}: the discovery document cannot be read ({error.code})"
+        return (Objection(text, forbids=bool(forbidden)),)
     if capability is None:
-        return (f"{provider}: the discovery document does not list {capability_name}",)
+        text = f"{provider}: the discovery document does not list {capability_name}"
+        return (Objection(text, forbids=bool(forbidden)),)
     found = []
     if not capability.available:
-        found.append(f"{provider}: {capability_name} is not available at the moment")
+        found.append(Objection(f"{provider}: {capability_name} is not available at the moment"))
+    return (*found, *by_region(capability.regions, forbidden, provider=provider))
+
+
+def by_region(
+    regions: frozenset[str], forbidden_regions: Iterable[str], *, provider: str
+) -> tuple[Objection, ...]:
+    """What speaks against a provider that processes in ``regions`` (empty: it does not tell)."""
     forbidden = frozenset(forbidden_regions)
-    hit = sorted(capability.regions & forbidden)
+    hit = sorted(regions & forbidden)
     if hit:
-        found.append(
-            f"{provider}: {capability_name} may be processed in {', '.join(hit)}, which is in "
+        text = (
+            f"{provider}: documents may be processed in {', '.join(hit)}, which is in "
             "forbidden_regions; use another provider for these documents"
         )
-    if forbidden and not capability.regions:
-        found.append(
-            f"{provider}: the discovery document names no regions for {capability_name}, so "
-            "forbidden_regions cannot be guaranteed"
+    elif forbidden and not regions:
+        text = (
+            f"{provider}: it names no regions in which it processes, so forbidden_regions cannot "
+            "be guaranteed"
         )
-    return tuple(found)
+    else:
+        return ()
+    return (Objection(text, forbids=True),)
 
 
 def discover(api: ApiClient, capability_name: str) -> Capability | None:

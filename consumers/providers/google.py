@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from consumers.providers import answers
+from consumers.providers.discovery import by_region
 from consumers.providers.errors import (
     CallFailed,
     DocumentRefused,
@@ -38,6 +39,7 @@ from consumers.providers.protocol import (
     FetchedImage,
     JobState,
     JobStatus,
+    Objection,
     RemoteImage,
     Submission,
     SubmitOptions,
@@ -190,6 +192,11 @@ class GoogleProvider:
         for folder in {self._job_folder(folder) for folder in self._output_folders(body)}:
             for name in list(self._store.names(folder, operation="forget")):
                 self._store.delete(name, operation="forget")
+
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[Objection, ...]:
+        """Processing stays in the location that the processor is in."""
+        regions = frozenset({self._settings.location})
+        return by_region(regions, forbidden_regions, provider=self.name)
 
     def close(self) -> None:
         self._api.close()

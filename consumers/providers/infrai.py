@@ -17,6 +17,7 @@ from consumers.providers.protocol import (
     Document,
     FetchedImage,
     JobStatus,
+    Objection,
     RemoteImage,
     Submission,
     SubmitOptions,
@@ -67,9 +68,9 @@ class InfraiProvider:
     def close(self) -> None:
         self._jobs.close()
 
-    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[str, ...]:
-        """What the discovery document says against using the service, as sentences."""
-        return discovery.problems(
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[Objection, ...]:
+        """What the discovery document says against using the service."""
+        return discovery.objections(
             self._jobs.api,
             self._settings.capability,
             provider=self.name,

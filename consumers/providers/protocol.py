@@ -124,6 +124,15 @@ class SubmitOptions:
     traceparent: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What speaks against using a service, as it was found at start: a sentence without secrets."""
+
+    text: str
+    forbids: bool = False
+    """A rule is broken: no document may be sent there. Otherwise it may pass by itself."""
+
+
 class Provider(Protocol):
     name: str
     abilities: Abilities

@@ -10,11 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from consumers.providers import azure, docling, google, google_storage, infrai, selfhosted
 from consumers.providers.credentials import CredentialMissing, TokenSource, token_source
+from consumers.providers.discovery import by_region
 from consumers.providers.downloads import DownloadClient, DownloadRules
 from consumers.providers.failures import error_code
 from consumers.providers.http import ApiClient
 from consumers.providers.jobs_api import JobsApi
-from consumers.providers.protocol import Provider
+from consumers.providers.protocol import Objection, Provider
 from consumers.providers.regions import RegionCutter, cut_regions
 from consumers.providers.settings import Kind, ProviderSettings
 from consumers.providers.transport import Limits, origin_of
@@ -28,8 +29,8 @@ class SettingsInvalid(ValueError):
 class ChecksItself(Protocol):
     """A provider that can tell at start whether it is usable at all."""
 
-    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[str, ...]:
-        """Problems as sentences; empty where there is none."""
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[Objection, ...]:
+        """Empty where nothing speaks against it."""
         ...
 
 
@@ -58,11 +59,11 @@ def build(
 
 def problems_at_start(
     provider: Provider, *, forbidden_regions: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """What makes every job of this provider fail or be forbidden, as sentences."""
+) -> tuple[Objection, ...]:
+    """What makes every job of this provider fail or be forbidden."""
     if isinstance(provider, ChecksItself):
         return provider.check(forbidden_regions=forbidden_regions)
-    return ()
+    return by_region(frozenset(), forbidden_regions, provider=provider.name)
 
 
 def _infrai(settings: ProviderSettings, environment: Mapping[str, str]) -> Provider:

@@ -12,6 +12,7 @@ from consumers.providers.protocol import (
     Document,
     FetchedImage,
     JobStatus,
+    Objection,
     RemoteImage,
     Submission,
     SubmitOptions,
@@ -69,9 +70,9 @@ class SelfHostedProvider:
     def close(self) -> None:
         self._jobs.close()
 
-    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[str, ...]:
-        """What the discovery document says against using the service, as sentences."""
-        return discovery.problems(
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[Objection, ...]:
+        """What the discovery document says against using the service."""
+        return discovery.objections(
             self._jobs.api,
             "pdf.extract_images",
             provider=self.name,

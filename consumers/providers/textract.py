@@ -10,12 +10,13 @@ The job id is `<key>/<JobId>`, so that the input can be deleted by the job id al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from consumers.providers import answers
 from consumers.providers.aws import Clients, JobFolder, call
+from consumers.providers.discovery import by_region
 from consumers.providers.errors import (
     CallFailed,
     DocumentRefused,
@@ -30,6 +31,7 @@ from consumers.providers.protocol import (
     FetchedImage,
     JobState,
     JobStatus,
+    Objection,
     RemoteImage,
     Submission,
     SubmitOptions,
@@ -134,6 +136,10 @@ class TextractProvider:
 
     def forget(self, job_id: str) -> None:
         self._folder(job_id.partition("/")[0]).delete_all()
+
+    def check(self, *, forbidden_regions: Iterable[str] = ()) -> tuple[Objection, ...]:
+        regions = frozenset({str(self._textract.meta.region_name)})
+        return by_region(regions, forbidden_regions, provider=self.name)
 
     def close(self) -> None:
         self._s3.close()

@@ -1,0 +1,65 @@
+"""What a worker refuses to start with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from consumers.app import Refused, _providers
+from consumers.metrics import Metrics
+from consumers.operations.checks import Verdict
+from consumers.operations.doctor import check_providers
+from consumers.runtime.exits import Exit
+from consumers.settings import Settings, load
+from tests.contract.fakes.infrai import FakeInfrai
+
+
+@pytest.fixture
+def service() -> Iterator[FakeInfrai]:
+    made = FakeInfrai()
+    made.start()
+    yield made
+    made.stop()
+
+
+def settings(service: FakeInfrai, **policy: Any) -> Settings:
+    policies = {f"policies.default.{name}": value for name, value in policy.items()}
+    return load(
+        environment={},
+        overrides={
+            "providers.infrai.kind": "infrai",
+            "providers.infrai.base_url": service.base_url,
+            "providers.infrai.token": service.token,
+            "policies.default.provider": "infrai",
+            "policies.patient.provider": "infrai",
+            **policies,
+        },
+    )
+
+
+def test_a_service_that_may_process_where_one_policy_forbids_it_is_refused(
+    service: FakeInfrai,
+) -> None:
+    forbidding = settings(service, forbidden_regions=["western"])
+    with ExitStack() as stack, pytest.raises(Refused) as caught:
+        _providers(forbidding, Metrics(), stack)
+    assert caught.value.code == Exit.CONFIG
+    assert "western" in caught.value.message
+    (check,) = check_providers(forbidding)
+    assert check.verdict is Verdict.FAILED
+    with ExitStack() as stack:
+        elsewhere = settings(service, forbidden_regions=["elsewhere"])
+        assert set(_providers(elsewhere, Metrics(), stack)) == {"infrai"}
+
+
+def test_a_service_that_is_not_available_now_is_a_warning_only(
+    service: FakeInfrai, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.stop()
+    with ExitStack() as stack, caplog.at_level(logging.WARNING):
+        assert set(_providers(settings(service), Metrics(), stack)) == {"infrai"}
+    assert "cannot be read" in caplog.text
