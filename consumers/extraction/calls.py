@@ -154,6 +154,12 @@ def attempts_allowed(dependency: Dependency, retries: Retries) -> int:
     return retries.max_attempts_per_call + more
 
 
+def open_breaker(services: Services, scope: Scope, dependency: Dependency, code: str) -> None:
+    """For a systemic failure that was told by the answer to a call that succeeded."""
+    failure = Classified(Verdict.SYSTEMIC, code, decisive=True)
+    _count_breaker(services, scope, dependency, failure)
+
+
 def _count_breaker(
     services: Services, scope: Scope, dependency: Dependency, classified: Classified
 ) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from consumers.extraction.jobs import Job, another_job, run_job
+from consumers.extraction.jobs import Job, another_job, run_job, submit_again
 from consumers.extraction.local_document import Local, LocalDocument
 from consumers.extraction.persist import Finished, JobLost, persist
 from consumers.extraction.publishing import publish_document_result
@@ -229,6 +229,7 @@ def _extract(
     local: LocalDocument,
 ) -> Task:
     """Task: the `ManifestWrite`."""
+    again = 0
     while True:
         lost: JobLost | None = None
         try:
@@ -249,8 +250,13 @@ def _extract(
             return write
         if lost is None:
             raise failure
+        job, shard = lost.job, lost.job.shard
+        again += lost.same_key_gives_it
         with suppress(RecordChanged):
-            yield from another_job(lost.job, lost.job.shard, Reason.JOB_FORGOTTEN, lost.code)
+            if lost.same_key_gives_it and again <= policy.retries.max_attempts_per_call:
+                yield from submit_again(job, shard, lost.code)
+            else:
+                yield from another_job(job, shard, Reason.JOB_FORGOTTEN, lost.code)
 
 
 def _revive(keeper: RecordKeeper, replays: int) -> Task:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from consumers.extraction.calls import attempts_allowed, call, pause
+from consumers.extraction.calls import attempts_allowed, call, open_breaker, pause
 from consumers.extraction.live import LiveJob
 from consumers.extraction.local_document import LocalDocument
 from consumers.extraction.record_keeper import RecordChanged, RecordKeeper
@@ -19,7 +19,7 @@ from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from consumers.metrics import exemplar
-from consumers.providers.errors import JobNotFound, SubmitUnknown
+from consumers.providers.errors import JobNotFound, ResultGone, SubmitUnknown
 from consumers.providers.protocol import JobState, JobStatus, Submission, SubmitOptions
 from consumers.runtime.effects import Acquire, SafePoint, Sleep, Task
 from consumers.runtime.limiter import Permit
@@ -363,11 +363,15 @@ def _poll_until_done(job: Job) -> Task:
                 missing += 1
                 hint = None
                 scope.failed_attempt(error.code, missing, job_id=shard.job_id)
-                if missing > policy.retries.not_found_grace:
+                again = isinstance(error, ResultGone)
+                if again or missing > policy.retries.not_found_grace:
                     if (yield from job.keeper.find_manifest()) is not None:
                         # Another worker finished it and cleaned up: nothing is to be done again.
                         raise DocumentFailed(Reason.JOB_FORGOTTEN, "poll", error.code) from None
-                    yield from another_job(job, shard, Reason.JOB_FORGOTTEN, error.code)
+                    if again:
+                        yield from submit_again(job, shard, error.code)
+                    else:
+                        yield from another_job(job, shard, Reason.JOB_FORGOTTEN, error.code)
                     return None
                 continue
             assert status is not None
@@ -411,10 +415,31 @@ def _account(job: Job, status: JobStatus, accepted: float, since_last: float, pa
 def _failed(job: Job, shard: JobShard, status: JobStatus) -> Task:
     code = status.failure_code or status.provider_status
     job.scope.failed_attempt(code, shard.generation, job_id=shard.job_id)
-    if status.failure_kind == "document":
-        yield from _end(job, shard, JobPhase.FAILED, Reason.PROVIDER_FAILED, code)
-    else:
-        yield from another_job(job, shard, Reason.PROVIDER_FAILED, code)
+    match status.failure_kind:
+        case "document":
+            yield from _end(job, shard, JobPhase.FAILED, Reason.PROVIDER_FAILED, code)
+        case "systemic":
+            # As if the submit had been refused: no document ends for it, however often it happens.
+            calls, retries = job.provider.calls, job.policy.retries
+            open_breaker(job.services, job.scope, calls, code)
+            yield from pause(
+                job.services, job.scope, calls, shard.generation, retries, reason="systemic"
+            )
+            yield from _next_job(job, shard, code)
+        case _:
+            yield from another_job(job, shard, Reason.PROVIDER_FAILED, code)
+
+
+def submit_again(job: Job, shard: JobShard, code: str) -> Task:
+    """The job's result was in the submit's answer and is not here any more: the same key brings it
+    back, where another would be paid for.
+
+    :raises RecordChanged: another worker decided meanwhile.
+    """
+    job.note("submitting_again", code=code)
+    job.services.metrics.retries.labels(job.provider.provider.name, "not_found").inc()
+    open_again = {"phase": JobPhase.SUBMITTING, "job_id": None, "accepted_at": None}
+    yield from job.keeper.update(job.index, shard, lambda s: s.model_copy(update=open_again))
 
 
 def another_job(job: Job, shard: JobShard, reason: Reason, code: str) -> Task:
@@ -426,6 +451,10 @@ def another_job(job: Job, shard: JobShard, reason: Reason, code: str) -> Task:
     if shard.generation > job.policy.retries.max_resubmits:
         yield from _end(job, shard, JobPhase.FAILED, reason, code)
         return
+    yield from _next_job(job, shard, code)
+
+
+def _next_job(job: Job, shard: JobShard, code: str) -> Task:
     job.note("another_job", code=code, attempt=shard.generation + 1)
     job.services.metrics.retries.labels(job.provider.provider.name, "another_job").inc()
     yield from job.keeper.update(job.index, shard, job.keeper.next_generation)

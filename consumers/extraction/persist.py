@@ -18,7 +18,7 @@ from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Dependency, Services
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from consumers.extraction.workspace import DocumentFiles
-from consumers.providers.errors import ImageExpired, JobNotFound
+from consumers.providers.errors import ImageExpired, JobNotFound, ResultGone
 from consumers.providers.protocol import FetchedImage, JobState, JobStatus, RemoteImage
 from consumers.runtime.effects import Acquire, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
@@ -41,12 +41,16 @@ the pools before the few calls of every small document behind it."""
 
 
 class JobLost(Exception):
-    """The service forgot a finished job before all of its images were here."""
+    """The service forgot a finished job before all of its images were here.
 
-    def __init__(self, job: Job, code: str) -> None:
+    ``same_key_gives_it``: a submit under the job's own key brings the result back.
+    """
+
+    def __init__(self, job: Job, code: str, *, same_key_gives_it: bool = False) -> None:
         super().__init__(f"the job is lost: {code}")
         self.job = job
         self.code = code
+        self.same_key_gives_it = same_key_gives_it
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,8 @@ def _ask(
         except JobNotFound as error:
             missing += 1
             scope.failed_attempt(error.code, missing, job_id=job.shard.job_id)
+            if isinstance(error, ResultGone):
+                raise JobLost(job, error.code, same_key_gives_it=True) from None
             if missing > policy.retries.not_found_grace:
                 raise JobLost(job, error.code) from None
             yield from pause(

@@ -67,6 +67,11 @@ class JobNotFound(ProviderError):
     kind = "attempt"
 
 
+class ResultGone(JobNotFound):
+    """The only result came with the submit's answer. A submit under the same key gives it again and
+    makes no other job; a submit under another key would."""
+
+
 class ImageExpired(ProviderError):
     """The image's URL no longer works: read the job again for a fresh one."""
 

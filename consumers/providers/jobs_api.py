@@ -15,7 +15,7 @@ from urllib.parse import quote, urljoin
 
 from consumers.providers import answers
 from consumers.providers.downloads import DownloadClient
-from consumers.providers.errors import CallFailed, JobNotFound, SubmitUnknown
+from consumers.providers.errors import CallFailed, JobNotFound, ResultGone, SubmitUnknown
 from consumers.providers.failures import (
     COMMON_CODES,
     SUBMIT,
@@ -188,7 +188,7 @@ class JobsApi:
 
     def _path(self, route: str, job_id: str, ref: str = "") -> str:
         if job_id.startswith(SYNCHRONOUS):
-            raise JobNotFound("synchronous_result_gone", operation="poll")
+            raise ResultGone("synchronous_result_gone", operation="poll")
         if answers.usable_id(job_id) is None:
             raise JobNotFound("job_id_invalid", operation="poll")
         return route.format(job_id=quote(job_id, safe=""), ref=ref)

@@ -17,6 +17,7 @@ from consumers.providers.errors import (
     ImageExpired,
     JobNotFound,
     NotAuthorized,
+    ResultGone,
     ServiceUnavailable,
     SubmitUnknown,
     Throttled,
@@ -51,6 +52,8 @@ class ServiceKind:
     tells_end: bool = True
     reports_pages: bool = True
     images_need_document: bool = False
+    synchronous: bool = False
+    """The submit's answer is the result; a job cannot be asked for."""
     url_seconds: float = 30.0
     run_seconds: tuple[float, float] = (0.5, 20.0)
 
@@ -89,6 +92,8 @@ class Service:
     kind: ServiceKind
     jobs: dict[str, RemoteJob] = field(default_factory=dict)
     retry_afters: tuple[float | None, ...] = RETRY_AFTERS
+    without_credit_until: float = 0.0
+    """Until then jobs are accepted and fail for want of credit."""
 
     def jobs_of(self, job_key: str) -> list[RemoteJob]:
         """Every job ever made for this shard, over all generations."""
@@ -115,6 +120,8 @@ class Service:
             raise DocumentRefused("idempotency_mismatch", status=409, operation="submit")
         if self.faults.hits("submit.answer_lost", victim):
             raise SubmitUnknown("connection_lost", operation="submit")
+        if self.kind.synchronous:
+            return Submission(job.job_id, self._ended(job))
         return Submission(job.job_id)
 
     def _make(self, read: Read, key: str, sha256: str) -> RemoteJob:
@@ -140,6 +147,8 @@ class Service:
                 job.done_at = float("inf")
             case Trait.SLOW:
                 job.done_at = now + 1000.0
+        if now < self.without_credit_until:
+            job.verdict, job.failure_kind = JobState.FAILED, "systemic"
         self.jobs[job.job_id] = job
         return job
 
@@ -150,6 +159,8 @@ class Service:
         return next((j.job_id for j in self.jobs.values() if j.key == key), None)
 
     def poll(self, job_id: str) -> JobStatus:
+        if self.kind.synchronous:
+            raise ResultGone("synchronous_result_gone", operation="poll")
         job = self._job(job_id, "poll")
         if self.faults.hits("poll.failed", job.victim):
             raise CallFailed("http_500", status=500, operation="poll")
@@ -157,6 +168,9 @@ class Service:
             return JobStatus(JobState.RUNNING, "percolating", known=False)
         if self.agenda.now < job.done_at:
             return JobStatus(JobState.RUNNING, "running", retry_after=self.rng.choice((None, 1.0)))
+        return self._ended(job)
+
+    def _ended(self, job: RemoteJob) -> JobStatus:
         if job.verdict is JobState.FAILED:
             return JobStatus(
                 JobState.FAILED,

@@ -203,6 +203,58 @@ def test_a_job_past_its_deadline_is_resumed_by_a_replay_and_not_started_again(
     assert jobs_of(world) == 1
 
 
+@pytest.mark.parametrize("max_resubmits", [0, 1])
+def test_jobs_that_fail_for_want_of_credit_are_nobodys_fault(
+    simulator: Simulator, max_resubmits: int
+) -> None:
+    opened = _value(simulator, "breaker_opens")
+
+    def prepare(world: World) -> None:
+        world.service.without_credit_until = 120.0
+
+    policy = plain_policy(retries=Retries(max_resubmits=max_resubmits))
+    world = simulator.run(scenario(policy=policy), prepare=prepare)
+    assert extracted(world)
+    assert reasons(world) == []
+    assert _value(simulator, "breaker_opens") > opened
+    assert jobs_of(world) < 20  # it is tried ever more rarely
+
+
+def test_a_result_that_came_with_the_submits_answer_is_never_paid_for_twice(
+    simulator: Simulator,
+) -> None:
+    for step in ALL_STEPS:
+        phase: KillPhase = "before" if step % 2 else "after"
+        world = simulator.run(
+            scenario(seed=step, kills=(Kill(step, phase),), service=ServiceKind(synchronous=True)),
+        )
+        assert extracted(world)
+        assert jobs_of(world) == 1, f"step {step}"
+
+
+def test_expired_urls_of_a_result_that_cannot_be_read_again_are_asked_for_under_the_same_key(
+    simulator: Simulator,
+) -> None:
+    world = simulator.run(
+        scenario(service=ServiceKind(synchronous=True)),
+        prepare=scripted(download__expired=[True] * 2),
+    )
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_a_result_whose_urls_never_work_ends_in_a_dead_letter(simulator: Simulator) -> None:
+    world = simulator.run(
+        scenario(
+            service=ServiceKind(synchronous=True),
+            policy=plain_policy(retries=Retries(max_resubmits=0)),
+        ),
+        prepare=scripted(download__expired=[True] * 1000),
+    )
+    assert world.judge.dead_letters[0, 0, "document"] == "job_forgotten"
+    assert jobs_of(world) == 1
+
+
 def test_a_failed_job_is_followed_by_one_more_where_another_may_succeed(
     simulator: Simulator,
 ) -> None:

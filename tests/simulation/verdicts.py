@@ -266,6 +266,8 @@ class Judge:
                 return (uncertain > 0 and used > self._resubmits) or world.scenario.disturbed
             case "deadline":  # it was done, and the service kept saying words that nobody knows
                 return count(job_key, "poll.unknown_status") > 0
+            case "job_forgotten" if world.scenario.service.synchronous:
+                return count(job_key, "download.expired") > retries.max_attempts_per_call
             case "job_forgotten":
                 lost = count(job_key, "service.forgets", "poll.not_found")
                 return lost > 0 and lost + failed_jobs > self._resubmits
@@ -284,7 +286,7 @@ class Judge:
         keys = Counter(job.key for job in service.jobs.values() if not job.forgotten)
         for job_key in {job.victim for job in service.jobs.values()}:
             jobs = service.jobs_of(job_key)
-            lost = sum(job.forgotten or job.failure_kind == "attempt" for job in jobs)
+            lost = sum(job.forgotten or job.failure_kind != "document" for job in jobs)
             lost += self._replays * sum(job.verdict is JobState.FAILED for job in jobs)
             if world.faults.count(job_key, "poll.not_found") > (
                 scenario.policy.retries.not_found_grace
