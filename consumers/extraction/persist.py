@@ -19,7 +19,14 @@ from consumers.extraction.services import Dependency, Services
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from consumers.extraction.workspace import DocumentFiles
 from consumers.providers.errors import ImageExpired, JobNotFound, ResultGone
-from consumers.providers.protocol import FetchedImage, JobState, JobStatus, RemoteImage
+from consumers.providers.protocol import (
+    PAGE_NOT_TOLD,
+    Abilities,
+    FetchedImage,
+    JobState,
+    JobStatus,
+    RemoteImage,
+)
 from consumers.runtime.effects import Acquire, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
 from schemas.identity import idempotency_key, image_name
@@ -159,19 +166,41 @@ def _list_images(
         item.job.check_finished()
         job, shard = item.job, item.job.shard
         pages = shard.last_page - shard.first_page + 1
-        if item.status.pages is not None and item.status.pages != pages:
-            raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_count")
+        check_pages(item.status, pages, job.provider.provider.abilities)
         remote: Sequence[RemoteImage] = item.status.images
         if not item.status.images_listed:
             remote = yield from _images_of(services, scope, policy, item)
         for image in remote:
-            if not 1 <= image.page <= pages:
-                raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_outside")
-            listed.append((image.page + shard.first_page - 1, image.order, item, image))
+            page = page_of(image, pages)
+            listed.append((page + shard.first_page - 1, image.order, item, image))
         if len(listed) > policy.limits.max_images:
             raise DocumentFailed(Reason.TOO_MANY_IMAGES, "persist")
         assert job.shard.job_id is not None
     return name_images(listed)
+
+
+def check_pages(status: JobStatus, pages: int, abilities: Abilities) -> None:
+    """A service may leave pages out without a word, so where it tells their number it must.
+
+    :raises DocumentFailed: the job did not cover all ``pages``, or does not say that it did.
+    """
+    if status.pages is None and abilities.reports_pages:
+        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_count_not_told")
+    if status.pages not in (None, pages):
+        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_count")
+
+
+def page_of(image: RemoteImage, pages: int) -> int:
+    """The page (1-based) in the submitted document of ``pages`` pages.
+
+    :raises DocumentFailed: there is no such page, or the service did not say which it is and there
+        is more than one.
+    """
+    if image.page == PAGE_NOT_TOLD and pages == 1:
+        return 1
+    if not 1 <= image.page <= pages:
+        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_outside")
+    return image.page
 
 
 def name_images(listed: Sequence[tuple[int, int, Finished, RemoteImage]]) -> list[NamedImage]:

@@ -16,10 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from consumers.providers.failures import bounded_code
-from consumers.providers.protocol import JobState, RemoteImage
-
-PAGE_NOT_TOLD = 0
-"""`RemoteImage.page` where the service did not say: certain only for one-page documents."""
+from consumers.providers.protocol import PAGE_NOT_TOLD, JobState, RemoteImage
 
 MAX_IMAGES = 100_000
 MAX_PROBLEMS = 1_000

@@ -28,6 +28,7 @@ from consumers.providers.failures import (
 )
 from consumers.providers.http import ApiClient
 from consumers.providers.protocol import (
+    PAGE_NOT_TOLD,
     Abilities,
     Document,
     FetchedImage,
@@ -209,7 +210,7 @@ def _place(figure: Mapping[str, Any]) -> tuple[int, tuple[float, float]]:
     regions = figure.get("boundingRegions")
     region = regions[0] if isinstance(regions, list) and regions else None
     if not isinstance(region, dict) or not isinstance(region.get("pageNumber"), int):
-        return answers.PAGE_NOT_TOLD, (0.0, 0.0)
+        return PAGE_NOT_TOLD, (0.0, 0.0)
     polygon = region.get("polygon")
     numbers = (
         [n for n in polygon if isinstance(n, int | float)] if isinstance(polygon, list) else []

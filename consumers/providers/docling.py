@@ -20,6 +20,7 @@ from consumers.providers.failures import SUBMIT, bounded_code
 from consumers.providers.files import write_inline
 from consumers.providers.http import Answer, ApiClient
 from consumers.providers.protocol import (
+    PAGE_NOT_TOLD,
     Abilities,
     Document,
     FetchedImage,
@@ -172,7 +173,7 @@ def _pictures(listed: Any) -> tuple[tuple[RemoteImage, ...], tuple[str, ...]]:
         if not isinstance(place, dict):
             raise CallFailed("images_unreadable", operation="poll")
         page = place.get("page_no")
-        page = page if isinstance(page, int) and page > 0 else answers.PAGE_NOT_TOLD
+        page = page if isinstance(page, int) and page > 0 else PAGE_NOT_TOLD
         image = picture.get("image")
         if not isinstance(image, dict):
             problems.append(f"picture_without_image page={page}")

@@ -30,7 +30,8 @@ class Abilities:
     images_need_document: bool = False
     """`images` cuts regions out of the local document, so it must be present again."""
     reports_pages: bool = False
-    """A finished job says how many pages it covered: checked against the local count."""
+    """A finished job says how many pages it covered, which is checked against the local count; one
+    that does not say is not taken for complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,17 @@ class JobState(StrEnum):
     FAILED = "failed"
 
 
+PAGE_NOT_TOLD = 0
+"""`RemoteImage.page` where the service did not say: certain only for one-page documents."""
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteImage:
     """One image of a finished job, not yet fetched: exactly one of ``url``, ``data``, ``ref``.
 
-    ``page`` is 1-based in the submitted document, or 0 where the service did not say (certain only
-    for a document of one page); ``order`` sorts the images of one page (the pipeline numbers them
-    itself). ``url`` may be a bearer credential: never log it, never send credentials to it.
+    ``page`` is 1-based in the submitted document, or `PAGE_NOT_TOLD`; ``order`` sorts the images of
+    one page (the pipeline numbers them itself). ``url`` may be a bearer credential: never log it,
+    never send credentials to it.
     """
 
     page: int

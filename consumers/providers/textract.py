@@ -115,7 +115,7 @@ class TextractProvider:
     def images(self, job_id: str, document: Document | None) -> tuple[RemoteImage, ...]:
         if document is None:
             raise CallFailed("document_needed", operation="images")
-        regions = sorted(self._figures(job_id))
+        regions = sorted(self._figures(job_id, document.pages))
         if not regions:
             return ()
         try:
@@ -157,7 +157,7 @@ class TextractProvider:
             raise CallFailed("answer_without_status", operation=operation)
         return answer
 
-    def _figures(self, job_id: str) -> Iterator[Region]:
+    def _figures(self, job_id: str, pages: int) -> Iterator[Region]:
         more: dict[str, Any] = {}
         while True:
             answer = self._get(job_id, "images", MaxResults=_BLOCKS_PER_PAGE, **more)
@@ -165,7 +165,7 @@ class TextractProvider:
                 raise CallFailed("job_not_succeeded", operation="images")
             for block in answer.get("Blocks", []):
                 if block.get("BlockType") == "LAYOUT_FIGURE":
-                    yield _region(block)
+                    yield _region(block, pages)
             token = answer.get("NextToken")
             if not token:
                 return
@@ -174,11 +174,14 @@ class TextractProvider:
             more = {"NextToken": token}
 
 
-def _region(block: Mapping[str, Any]) -> Region:
+def _region(block: Mapping[str, Any], pages: int) -> Region:
+    page = block.get("Page", 1 if pages == 1 else None)
+    if page is None:  # a guess could put an image into another person's file
+        raise CallFailed("page_not_told", operation="images")
     box = block.get("Geometry", {}).get("BoundingBox", {})
     try:
         return Region(
-            page=int(block.get("Page", 1)),
+            page=int(page),
             top=float(box["Top"]),
             left=float(box["Left"]),
             height=float(box["Height"]),

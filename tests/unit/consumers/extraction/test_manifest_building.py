@@ -9,12 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.extraction.persist import Finished, build_manifest, name_images
-from consumers.providers.protocol import JobState, JobStatus, RemoteImage
+from consumers.extraction.persist import (
+    Finished,
+    build_manifest,
+    check_pages,
+    name_images,
+    page_of,
+)
+from consumers.extraction.scope import DocumentFailed
+from consumers.providers.protocol import PAGE_NOT_TOLD, Abilities, JobState, JobStatus, RemoteImage
 from schemas.base import Operation
 from schemas.canonical import canonical_json
 from schemas.job_record import JobPhase, JobRecord, JobShard
 from schemas.manifest import ManifestImage, ManifestSegment
+from schemas.reasons import Reason
 
 SHA = "a" * 64
 FINISHED: Any = None
@@ -40,6 +48,38 @@ def test_images_are_named_by_page_and_by_their_order_on_it() -> None:
 
 def test_a_document_without_images_has_no_names() -> None:
     assert name_images([]) == []
+
+
+def test_an_image_whose_page_is_not_told_is_on_the_only_page_there_is() -> None:
+    untold = RemoteImage(PAGE_NOT_TOLD, 0, ref="x")
+    assert page_of(untold, pages=1) == 1
+    with pytest.raises(DocumentFailed) as caught:
+        page_of(untold, pages=2)
+    assert caught.value.reason is Reason.PROVIDER_INCOMPLETE
+
+
+@pytest.mark.parametrize(("page", "pages"), [(2, 1), (-1, 3), (4, 3)])
+def test_an_image_of_a_page_that_is_not_there_fails_its_document(page: int, pages: int) -> None:
+    with pytest.raises(DocumentFailed):
+        page_of(RemoteImage(page, 0, ref="x"), pages)
+
+
+@pytest.mark.parametrize(
+    ("told", "reports_pages", "complete"),
+    [(3, True, True), (3, False, True), (None, False, True), (None, True, False)]
+    + [(told, reports, False) for told in (0, 2, 4) for reports in (True, False)],
+)
+def test_a_job_that_does_not_say_that_it_covered_all_pages_is_not_complete(
+    told: int | None, reports_pages: bool, complete: bool
+) -> None:
+    abilities = Abilities(idempotent_submit=True, reports_pages=reports_pages)
+    status = JobStatus(JobState.SUCCEEDED, "done", pages=told)
+    if complete:
+        check_pages(status, 3, abilities)
+        return
+    with pytest.raises(DocumentFailed) as caught:
+        check_pages(status, 3, abilities)
+    assert caught.value.reason is Reason.PROVIDER_INCOMPLETE
 
 
 @given(

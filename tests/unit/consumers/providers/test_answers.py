@@ -7,7 +7,7 @@ import random
 import pytest
 
 from consumers.providers import answers
-from consumers.providers.protocol import JobState
+from consumers.providers.protocol import PAGE_NOT_TOLD, JobState
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_inline_images_are_decoded_and_keep_their_page(entry: dict[str, object])
 
 def test_an_image_without_a_page_says_so_instead_of_claiming_one() -> None:
     (image,) = answers.images_of(["https://h/x"])
-    assert image.page == answers.PAGE_NOT_TOLD
+    assert image.page == PAGE_NOT_TOLD
 
 
 def test_page_zero_makes_all_page_numbers_unknown_rather_than_shifted() -> None:
     images = answers.images_of(
         [{"page": 0, "url": "https://h/0"}, {"page": 1, "url": "https://h/1"}]
     )
-    assert {image.page for image in images} == {answers.PAGE_NOT_TOLD}
+    assert {image.page for image in images} == {PAGE_NOT_TOLD}
 
 
 @pytest.mark.parametrize("entry", [{}, {"page": 1}, 7, None, {"data": "***"}, {"id": "../x"}])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from consumers.providers.errors import CallFailed
 from consumers.providers.protocol import JobState, SubmitOptions
 from schemas.identity import idempotency_key
+from tests.contract.fakes.server import Reply, said_in
 from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, AwsLambda, Subject, Textract
 
@@ -43,3 +47,24 @@ def test_a_further_job_under_the_next_generations_key_is_another_job(subject: Su
         assert provider.find(idempotency_key(KEY, 2)) == second
     provider.forget(second)
     assert provider.poll(first).state is JobState.RUNNING
+
+
+def test_a_figure_whose_page_is_not_told_is_put_on_no_page_by_guess(tmp_path: Path) -> None:
+    subject = Textract(tmp_path)
+    document = subject.document(2)
+    job_id = subject.provider.submit(document, key=KEY, options=SubmitOptions()).job_id
+    subject.finish(job_id)
+
+    def without_pages(reply: Reply) -> Reply:
+        body = json.loads(reply.body)
+        for block in body["Blocks"]:
+            del block["Page"]
+        return replace(reply, body=json.dumps(body).encode())
+
+    subject.service.misbehave("images", said_in(without_pages, times=2))
+    with pytest.raises(CallFailed) as caught:
+        subject.provider.images(job_id, document)
+    assert caught.value.code == "page_not_told"
+    one_page = replace(document, pages=1)  # as far as the adapter can tell
+    assert {image.page for image in subject.provider.images(job_id, one_page)} == {1}
+    subject.close()
