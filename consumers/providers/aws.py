@@ -89,8 +89,23 @@ CODES: Codes = {
         ),
         Meaning(NotAuthorized),
     ),
-    "nosuchbucket": Meaning(ServiceUnavailable),
-    "resourcenotfoundexception": Meaning(ServiceUnavailable),
+    **dict.fromkeys(
+        (
+            "nosuchbucket",
+            "resourcenotfoundexception",
+            # Lambda, while the function is changed.
+            "resourceconflictexception",
+            "resourcenotreadyexception",
+            # Textract cannot read what was just put there: a region or a permission is wrong.
+            "invalids3objectexception",
+            "invalidkmskeyexception",
+            "kmsaccessdeniedexception",
+            "kmsdisabledexception",
+            "kmsinvalidstateexception",
+            "kmsnotfoundexception",
+        ),
+        Meaning(ServiceUnavailable),
+    ),
     "optinrequired": Meaning(OutOfCredit),
     "subscriptionrequiredexception": Meaning(OutOfCredit),
     "idempotentparametermismatchexception": KEY_MISMATCH,

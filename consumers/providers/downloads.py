@@ -199,7 +199,10 @@ def _is_public(address: str) -> bool:
             embedded = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
         if embedded is not None:
             return embedded.is_global and not embedded.is_multicast
+        if ip not in _GLOBAL_UNICAST:  # `is_global` is also said of what was never assigned
+            return False
     return ip.is_global and not ip.is_multicast
 
 
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")

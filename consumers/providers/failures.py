@@ -143,6 +143,8 @@ def failure(
     error = meaning.error
     if operation == SUBMIT and status >= 500 and error is CallFailed:
         error = SubmitUnknown
+    if operation == SUBMIT and error is JobNotFound:  # a submit names no job: the service is amiss
+        error = ServiceUnavailable
     return error(
         meaning.code or code or f"http_{status}",
         status=status,

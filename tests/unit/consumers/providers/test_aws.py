@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from consumers.providers.aws import CODES
 from consumers.providers.errors import CallFailed
+from consumers.providers.failures import SUBMIT, failure
 from consumers.providers.protocol import JobState, SubmitOptions
 from schemas.identity import idempotency_key
 from tests.contract.fakes.server import Reply, said_in
@@ -47,6 +49,28 @@ def test_a_further_job_under_the_next_generations_key_is_another_job(subject: Su
         assert provider.find(idempotency_key(KEY, 2)) == second
     provider.forget(second)
     assert provider.poll(first).state is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "ThrottlingException", "throttled"),
+        (400, "ProvisionedThroughputExceededException", "throttled"),
+        (400, "LimitExceededException", "throttled"),
+        (400, "IdempotentParameterMismatchException", "document"),
+        (400, "BadDocumentException", "document"),
+        # The document was put there by the call before: its region or a permission is wrong.
+        (400, "InvalidS3ObjectException", "systemic"),
+        (400, "InvalidKMSKeyException", "systemic"),
+        (502, "KMSDisabledException", "systemic"),
+        # The function is being deployed.
+        (409, "ResourceConflictException", "systemic"),
+        (502, "ResourceNotReadyException", "systemic"),
+        (404, "ResourceNotFoundException", "systemic"),
+    ],
+)
+def test_a_code_decides_whose_fault_a_refused_submit_is(status: int, code: str, kind: str) -> None:
+    assert failure(status, code, operation=SUBMIT, codes=CODES).kind == kind
 
 
 def test_a_figure_whose_page_is_not_told_is_put_on_no_page_by_guess(tmp_path: Path) -> None:

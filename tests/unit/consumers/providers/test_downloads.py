@@ -72,6 +72,13 @@ def resolving_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
         "::ffff:169.254.169.254",
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
+        "::7f00:1",
+        "::a01:203",
+        "fec0::1",
+        "ff02::1",
+        "4000::1",
+        "2001:0:7f00:1::",
+        "64:ff9b:1::7f00:1",
     ],
 )
 def test_a_name_that_resolves_to_an_inside_address_is_refused(
@@ -79,6 +86,15 @@ def test_a_name_that_resolves_to_an_inside_address_is_refused(
 ) -> None:
     resolving_to(monkeypatch, address)
     assert refusal(client("*"), f"https://{HOST}/x", tmp_path) == "download_address_private"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.1", "[::ffff:7f00:1]", "[::]"],
+)
+def test_an_inside_address_in_another_spelling_is_refused(host: str, tmp_path: Path) -> None:
+    """By the operating system's own look-up, which is what would connect."""
+    assert refusal(client("*"), f"https://{host}/x", tmp_path) == "download_address_private"
 
 
 @pytest.mark.parametrize(

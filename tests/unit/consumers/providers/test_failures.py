@@ -14,7 +14,7 @@ from consumers.providers.errors import (
     SubmitUnknown,
     Throttled,
 )
-from consumers.providers.failures import bounded_code, error_code, failure
+from consumers.providers.failures import Meaning, bounded_code, error_code, failure
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,12 @@ def test_a_known_code_decides_before_the_status(
     error = failure(status, code, operation="submit")
     assert type(error) is kind
     assert error.code == shown
+
+
+def test_a_submit_that_finds_nothing_there_is_no_documents_fault_whatever_code_it_carries() -> None:
+    codes = {"notfound": Meaning(JobNotFound)}
+    assert type(failure(404, "NotFound", operation="poll", codes=codes)) is JobNotFound
+    assert type(failure(404, "NotFound", operation="submit", codes=codes)) is ServiceUnavailable
 
 
 def test_a_gateway_timeout_on_submit_stays_ambiguous_whatever_code_it_carries() -> None:
