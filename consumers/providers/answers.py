@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from consumers.providers.errors import CallFailed
 from consumers.providers.failures import bounded_code
 from consumers.providers.protocol import PAGE_NOT_TOLD, JobState, RemoteImage
 
@@ -94,7 +95,7 @@ def page_count_of(payload: Mapping[str, Any]) -> int | None:
     value = first(payload, "pages", "page_count", "num_pages", "total_pages")
     if isinstance(value, list):
         return len(value)
-    return _count(value)
+    return count_of(value)
 
 
 def moment_of(payload: Mapping[str, Any]) -> str | None:
@@ -170,6 +171,34 @@ def numbered(images: Iterable[RemoteImage]) -> tuple[RemoteImage, ...]:
     return tuple(ordered)
 
 
+def object_in(payload: Mapping[str, Any], name: str, *, operation: str) -> dict[str, Any]:
+    """The object under ``name``; empty where there is none.
+
+    Raises:
+        CallFailed: something else is there, and what it should have held would be lost.
+    """
+    value = payload.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise CallFailed("answer_misshapen", operation=operation)
+    return value
+
+
+def objects_in(payload: Mapping[str, Any], name: str, *, operation: str) -> list[dict[str, Any]]:
+    """The objects in the list under ``name``; empty where there is none.
+
+    Raises:
+        CallFailed: something else is there, or in it.
+    """
+    value = payload.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise CallFailed("answer_misshapen", operation=operation)
+    return value
+
+
 def first(payload: Mapping[str, Any], *names: str) -> Any:
     """The value of the first of ``names`` that is there and not null."""
     return next((payload[name] for name in names if payload.get(name) is not None), None)
@@ -211,17 +240,17 @@ def _image(entry: Any) -> tuple[RemoteImage, dict[str, Any]]:
         ref=usable_id(ref) if url is None and data is None else None,
         media_type=media_type if isinstance(media_type, str) and len(media_type) <= 100 else None,
         sha256=sha256,
-        bytes=_count(first(entry, "bytes", "size", "size_bytes")),
+        bytes=count_of(first(entry, "bytes", "size", "size_bytes")),
     )
-    index = _count(first(entry, "index", "order", "image_index", "position"))
+    index = count_of(first(entry, "index", "order", "image_index", "position"))
     return image, {"index": index, "position": _top_left(entry), "sha256": sha256}
 
 
 def _page(entry: Mapping[str, Any]) -> int:
-    number = _count(first(entry, "page", "page_number", "page_no", "pageNumber"))
+    number = count_of(first(entry, "page", "page_number", "page_no", "pageNumber"))
     if number is not None:
         return number
-    index = _count(first(entry, "page_index", "page_idx"))
+    index = count_of(first(entry, "page_index", "page_idx"))
     return PAGE_NOT_TOLD if index is None else index + 1
 
 
@@ -243,7 +272,8 @@ def _decoded(text: str) -> bytes:
         raise ValueError("an image's content is not base64") from None
 
 
-def _count(value: Any) -> int | None:
+def count_of(value: Any) -> int | None:
+    """``value`` where it is a count; None otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1 << 53:
         return None
     return value

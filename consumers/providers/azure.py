@@ -187,12 +187,9 @@ def azure_error_code(body: Any) -> str | None:
 def figures_of(result: Mapping[str, Any]) -> tuple[tuple[RemoteImage, ...], tuple[str, ...]]:
     """The figures of a result in the order of page and place on it, and what cannot be fetched:
     a figure without an id has no image."""
-    figures = result.get("figures")
     found: list[tuple[int, tuple[float, float], str]] = []
     problems: list[str] = []
-    for figure in figures if isinstance(figures, list) else []:
-        if not isinstance(figure, dict):
-            raise CallFailed("images_unreadable", operation="poll")
+    for figure in answers.objects_in(result, "figures", operation="poll"):
         page, corner = _place(figure)
         figure_id = answers.usable_id(figure.get("id"))
         if figure_id is None:
@@ -207,16 +204,17 @@ def figures_of(result: Mapping[str, Any]) -> tuple[tuple[RemoteImage, ...], tupl
 
 
 def _place(figure: Mapping[str, Any]) -> tuple[int, tuple[float, float]]:
-    regions = figure.get("boundingRegions")
-    region = regions[0] if isinstance(regions, list) and regions else None
-    if not isinstance(region, dict) or not isinstance(region.get("pageNumber"), int):
+    regions = answers.objects_in(figure, "boundingRegions", operation="poll")
+    region = regions[0] if regions else {}
+    page = answers.count_of(region.get("pageNumber"))
+    if page is None:
         return PAGE_NOT_TOLD, (0.0, 0.0)
     polygon = region.get("polygon")
     numbers = (
         [n for n in polygon if isinstance(n, int | float)] if isinstance(polygon, list) else []
     )
     top, left = min(numbers[1::2], default=0.0), min(numbers[0::2], default=0.0)
-    return region["pageNumber"], (float(top), float(left))
+    return page, (float(top), float(left))
 
 
 def _failed(shown: str, body: Mapping[str, Any]) -> JobStatus:

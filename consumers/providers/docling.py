@@ -8,7 +8,7 @@ task succeed, and its images come inline; with several workers or replicas a tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,11 +151,11 @@ def _finished(result: Mapping[str, Any], answer: Answer) -> JobStatus:
     status = _status(result.get("status"), answer)
     if status.state is JobState.FAILED:
         return status
-    content = (result.get("document") or {}).get("json_content")
+    content = answers.object_in(result, "document", operation="poll").get("json_content")
     if status.state is not JobState.SUCCEEDED or not isinstance(content, dict):
         raise CallFailed("result_missing", status=answer.status, operation="poll")
     pages = content.get("pages")
-    images, problems = _pictures(content.get("pictures"))
+    images, problems = _pictures(answers.objects_in(content, "pictures", operation="poll"))
     return replace(
         status,
         images=images,
@@ -164,16 +164,16 @@ def _finished(result: Mapping[str, Any], answer: Answer) -> JobStatus:
     )
 
 
-def _pictures(listed: Any) -> tuple[tuple[RemoteImage, ...], tuple[str, ...]]:
+def _pictures(
+    listed: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[RemoteImage, ...], tuple[str, ...]]:
     """The pictures by page; on a page in the document's own reading order."""
     images: list[RemoteImage] = []
     problems: list[str] = []
-    for picture in listed if isinstance(listed, list) else []:
-        place = (picture.get("prov") or [{}])[0] if isinstance(picture, dict) else None
-        if not isinstance(place, dict):
-            raise CallFailed("images_unreadable", operation="poll")
-        page = place.get("page_no")
-        page = page if isinstance(page, int) and page > 0 else PAGE_NOT_TOLD
+    for picture in listed:
+        places = answers.objects_in(picture, "prov", operation="poll")
+        page = answers.count_of(places[0].get("page_no")) if places else None
+        page = page or PAGE_NOT_TOLD
         image = picture.get("image")
         if not isinstance(image, dict):
             problems.append(f"picture_without_image page={page}")

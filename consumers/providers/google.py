@@ -233,13 +233,13 @@ class GoogleProvider:
 
 
 def _failed(status: JobStatus, error: Mapping[str, Any]) -> JobStatus:
-    code = error.get("code")
+    code = answers.count_of(error.get("code"))
     kind = "attempt"
     if code in _DOCUMENT_CODES:
         kind = "document"
     elif code in _SYSTEMIC_CODES:
         kind = "systemic"
-    name = _RPC_NAMES.get(code, "job_failed") if isinstance(code, int) else "job_failed"
+    name = _RPC_NAMES.get(code or 0, "job_failed")
     return replace(
         status,
         state=JobState.FAILED,

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from consumers.providers import answers
+from consumers.providers.answers import count_of, images_of, object_in, objects_in
 from consumers.providers.errors import CallFailed
 from consumers.providers.protocol import RemoteImage
+
+_DEEPEST = 64
 
 
 def shard_number(name: str) -> tuple[int, str]:
@@ -21,19 +23,21 @@ def images_of_shard(shard: Any) -> list[RemoteImage]:
     """The image blocks of one output shard, in the order of the layout.
 
     Raises:
-        CallFailed: the shard is not a document, or names an image that it does not hold.
+        CallFailed: the shard is not a document, or names an image that it does not hold. Nothing is
+            left out: it would be lost.
     """
     if not isinstance(shard, dict):
         raise CallFailed("result_missing", operation="images")
     assets = {
-        asset.get("assetId"): asset
-        for asset in shard.get("blobAssets") or []
-        if isinstance(asset, dict)
+        asset["assetId"]: asset
+        for asset in objects_in(shard, "blobAssets", operation="images")
+        if isinstance(asset.get("assetId"), str)
     }
-    layout = shard.get("documentLayout")
+    layout = object_in(shard, "documentLayout", operation="images")
     images: list[RemoteImage] = []
-    for page, block in _image_blocks(layout.get("blocks") if isinstance(layout, dict) else None, 0):
-        asset = assets.get(block.get("blobAssetId"))
+    for page, block in _image_blocks(layout, 0):
+        name = block.get("blobAssetId")
+        asset = assets.get(name) if isinstance(name, str) else None
         entry = {
             "page": page or None,
             "base64": asset.get("content") if asset else None,
@@ -41,7 +45,7 @@ def images_of_shard(shard: Any) -> list[RemoteImage]:
             "mime_type": (asset or block).get("mimeType"),
         }
         try:
-            images += answers.images_of([entry])
+            images += images_of([entry])
         except ValueError:
             raise CallFailed("images_unreadable", operation="images") from None
         if images[-1].data is None:
@@ -50,30 +54,26 @@ def images_of_shard(shard: Any) -> list[RemoteImage]:
 
 
 def _image_blocks(
-    blocks: Any, page: int, depth: int = 0
+    parent: Mapping[str, Any], page: int, depth: int = 0
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Every image block with its page, also those inside of text, list and table blocks."""
-    if depth > 64 or not isinstance(blocks, list):
-        return
-    for block in blocks:
-        if not isinstance(block, dict):
-            continue
-        span = block.get("pageSpan")
-        start = span.get("pageStart") if isinstance(span, dict) else None
-        own_page = start if isinstance(start, int) and start > 0 else page
-        if isinstance(block.get("imageBlock"), dict):
-            yield own_page, block["imageBlock"]
-        for inner in _inner_blocks(block):
+    if depth > _DEEPEST:
+        raise CallFailed("result_nested_too_deep", operation="images")
+    for block in objects_in(parent, "blocks", operation="images"):
+        span = object_in(block, "pageSpan", operation="images")
+        own_page = count_of(span.get("pageStart")) or page
+        if block.get("imageBlock") is not None:
+            yield own_page, object_in(block, "imageBlock", operation="images")
+        for inner in _parents_of_blocks(block):
             yield from _image_blocks(inner, own_page, depth + 1)
 
 
-def _inner_blocks(block: Mapping[str, Any]) -> Iterator[Any]:
-    text, listing, table = (
-        block.get(name) or {} for name in ("textBlock", "listBlock", "tableBlock")
-    )
-    yield text.get("blocks")
-    for entry in listing.get("listEntries") or []:
-        yield entry.get("blocks")
-    for row in (table.get("headerRows") or []) + (table.get("bodyRows") or []):
-        for cell in row.get("cells") or []:
-            yield cell.get("blocks")
+def _parents_of_blocks(block: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    operation = "images"
+    yield object_in(block, "textBlock", operation=operation)
+    listing = object_in(block, "listBlock", operation=operation)
+    yield from objects_in(listing, "listEntries", operation=operation)
+    table = object_in(block, "tableBlock", operation=operation)
+    for rows in ("headerRows", "bodyRows"):
+        for row in objects_in(table, rows, operation=operation):
+            yield from objects_in(row, "cells", operation=operation)

@@ -10,6 +10,7 @@ The job id is `<key>/<JobId>`, so that the input can be deleted by the job id al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ class TextractProvider:
         shown = bounded_code(word, "unrecognised")
         if state is JobState.RUNNING:
             return JobStatus(state, shown, known=word in _STATES)
-        pages = answer.get("DocumentMetadata", {}).get("Pages")
+        metadata = answers.object_in(answer, "DocumentMetadata", operation="poll")
+        pages = answers.count_of(metadata.get("Pages"))
         if state is JobState.SUCCEEDED:
             return JobStatus(state, shown, images_listed=False, pages=pages)
         if word == "PARTIAL_SUCCESS":
@@ -163,7 +165,7 @@ class TextractProvider:
             answer = self._get(job_id, "images", MaxResults=_BLOCKS_PER_PAGE, **more)
             if answer.get("JobStatus") != "SUCCEEDED":
                 raise CallFailed("job_not_succeeded", operation="images")
-            for block in answer.get("Blocks", []):
+            for block in answers.objects_in(answer, "Blocks", operation="images"):
                 if block.get("BlockType") == "LAYOUT_FIGURE":
                     yield _region(block, pages)
             token = answer.get("NextToken")
@@ -175,17 +177,13 @@ class TextractProvider:
 
 
 def _region(block: Mapping[str, Any], pages: int) -> Region:
-    page = block.get("Page", 1 if pages == 1 else None)
+    page = answers.count_of(block.get("Page", 1 if pages == 1 else None))
     if page is None:  # a guess could put an image into another person's file
         raise CallFailed("page_not_told", operation="images")
-    box = block.get("Geometry", {}).get("BoundingBox", {})
-    try:
-        return Region(
-            page=int(page),
-            top=float(box["Top"]),
-            left=float(box["Left"]),
-            height=float(box["Height"]),
-            width=float(box["Width"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        raise CallFailed("images_unreadable", operation="images") from None
+    geometry = answers.object_in(block, "Geometry", operation="images")
+    box = answers.object_in(geometry, "BoundingBox", operation="images")
+    sides: list[Any] = [box.get(name) for name in ("Top", "Left", "Height", "Width")]
+    if not all(isinstance(side, int | float) and math.isfinite(side) for side in sides):
+        raise CallFailed("images_unreadable", operation="images")
+    top, left, height, width = map(float, sides)
+    return Region(page, top=top, left=left, height=height, width=width)
