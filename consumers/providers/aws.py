@@ -10,6 +10,7 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -304,10 +305,11 @@ class JobFolder:
             CallFailed: it is larger than ``max_bytes``.
         """
         pieces = bytearray()
-        for piece in self._pieces(self._get(name, operation), operation):
-            pieces += piece
-            if len(pieces) > max_bytes:
-                raise CallFailed("answer_too_large", operation=operation)
+        with closing(self._get(name, operation)["Body"]) as body:
+            for piece in _pieces(body, operation):
+                pieces += piece
+                if len(pieces) > max_bytes:
+                    raise CallFailed("answer_too_large", operation=operation)
         return bytes(pieces)
 
     def download(
@@ -319,15 +321,16 @@ class JobFolder:
             "content-length": str(answer.get("ContentLength", "")),
             "content-type": str(answer.get("ContentType", "")),
         }
-        return receive(
-            self._pieces(answer, operation),
-            headers,
-            destination,
-            max_bytes=max_bytes,
-            operation=operation,
-            expected_bytes=size,
-            expected_sha256=sha256,
-        )
+        with closing(answer["Body"]) as body:
+            return receive(
+                _pieces(body, operation),
+                headers,
+                destination,
+                max_bytes=max_bytes,
+                operation=operation,
+                expected_bytes=size,
+                expected_sha256=sha256,
+            )
 
     def delete_all(self) -> None:
         for name in list(self.names(operation="forget")):
@@ -346,24 +349,22 @@ class JobFolder:
             Key=self.prefix + name,
         )
 
-    @staticmethod
-    def _pieces(answer: dict[str, Any], operation: str) -> Iterator[bytes]:
-        body = answer["Body"]
+
+def _pieces(body: Any, operation: str) -> Iterator[bytes]:
+    while True:
+        problem: ProviderError | None = None
+        piece = b""
         try:
-            while True:
-                problem: ProviderError | None = None
-                piece = b""
-                try:
-                    piece = body.read(_READ_BYTES)
-                except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
-                    problem = _not_answered(error, operation)
-                if problem is not None:
-                    raise problem
-                if not piece:
-                    return
-                yield piece
-        finally:
-            body.close()
+            piece = body.read(_READ_BYTES)
+        except ProviderError as error:
+            problem = _during(error, operation)
+        except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
+            problem = _not_answered(error, operation)
+        if problem is not None:
+            raise problem
+        if not piece:
+            return
+        yield piece
 
 
 def _during(error: ProviderError, operation: str) -> ProviderError:

@@ -2,15 +2,14 @@
 
 botocore's own sender reads an answer to its end however long that takes and however large it is.
 Its `before-send` event lets a handler answer in its place, which keeps what botocore is good at
-(credentials, signing, parsing) and gives its calls the limits that all others have. Downloads of
-objects are left to botocore: they stream, and are bounded where they are read.
+(credentials, signing, parsing) and gives its calls the limits that all others have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
@@ -33,43 +32,63 @@ class BoundedSender:
         self._limits = limits
         self._origins = new_origins(limits, connections=connections, ca_file=ca_file)
 
-    def __call__(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse | None:
+    def __call__(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
         """Raises:
         ProviderError: no complete answer. Its operation is not known here.
         """
-        if request.method == "GET" and "list-type" not in parse_qs(urlsplit(request.url).query):
-            return None
         headers = {name: _text(value) for name, value in request.headers.items()}
         headers["Accept-Encoding"] = "identity"
-        with opened(
-            self._origins.of(*origin_of(request.url)),
-            request.method,
-            target_of(request.url),
-            operation="",
-            headers=headers,
-            body=request.body,
-            limits=self._limits,
-        ) as response:
-            body = bytearray()
-            for piece in body_pieces(response, self._limits, operation=""):
-                body += piece
-                if len(body) > self._limits.max_json_bytes:
-                    raise CallFailed("answer_too_large")
-            raw = _Body(bytes(body))
+        with ExitStack() as stack:
+            response = stack.enter_context(
+                opened(
+                    self._origins.of(*origin_of(request.url)),
+                    request.method,
+                    target_of(request.url),
+                    operation="",
+                    headers=headers,
+                    body=request.body,
+                    limits=self._limits,
+                )
+            )
+            pieces = body_pieces(response, self._limits, operation="")
+            if _is_object(request) and response.status < 300:
+                raw = _Body(pieces, stack.pop_all())  # read, and ended, by whoever asked for it
+            else:
+                raw = _Body(iter([self._whole(pieces)]), ExitStack())
             return AWSResponse(request.url, response.status, response.headers, raw)
 
     def close(self) -> None:
         self._origins.close()
 
+    def _whole(self, pieces: Iterator[bytes]) -> bytes:
+        body = bytearray()
+        for piece in pieces:
+            body += piece
+            if len(body) > self._limits.max_json_bytes:
+                raise CallFailed("answer_too_large")
+        return bytes(body)
+
 
 class _Body:
     """The part of a urllib3 response that botocore reads."""
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
+    def __init__(self, pieces: Iterator[bytes], connection: ExitStack) -> None:
+        self._pieces = pieces
+        self._connection = connection
 
     def stream(self) -> Iterator[bytes]:
-        yield self._content
+        return self._pieces
+
+    def read(self, _: int | None = None) -> bytes:
+        """The next piece, of whatever length; empty at the end."""
+        return next(self._pieces, b"")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _is_object(request: AWSPreparedRequest) -> bool:
+    return request.method == "GET" and "list-type" not in parse_qs(urlsplit(request.url).query)
 
 
 def _text(value: str | bytes) -> str:

@@ -14,7 +14,7 @@ from consumers.providers.errors import CallFailed
 from consumers.providers.failures import SUBMIT, failure
 from consumers.providers.protocol import JobState, SubmitOptions
 from schemas.identity import idempotency_key
-from tests.contract.fakes.server import Reply, said_in
+from tests.contract.fakes.server import Reply, delivered, said_in
 from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, AwsLambda, Subject, Textract
 
@@ -91,4 +91,20 @@ def test_a_figure_whose_page_is_not_told_is_put_on_no_page_by_guess(tmp_path: Pa
     assert caught.value.code == "page_not_told"
     one_page = replace(document, pages=1)  # as far as the adapter can tell
     assert {image.page for image in subject.provider.images(job_id, one_page)} == {1}
+    subject.close()
+
+
+def test_an_object_that_drips_or_is_compressed_is_not_read_on(tmp_path: Path) -> None:
+    subject = AwsLambda(tmp_path)
+    job_id = subject.provider.submit(subject.document(), key=KEY, options=SubmitOptions()).job_id
+    subject.finish(job_id)
+    hurried = subject.built(total_timeout_seconds=0.1)
+    compressed = said_in(lambda reply: replace(reply, headers={"Content-Encoding": "gzip"}))
+    for fault, code in ((delivered("drip"), "answer_too_slow"), (compressed, "content_encoding")):
+        subject.service.misbehave("object", fault)
+        with pytest.raises(CallFailed) as caught:
+            hurried.poll(job_id)
+        assert (caught.value.code, caught.value.operation) == (code, "poll")
+    assert len(hurried.poll(job_id).images) == 6
+    hurried.close()
     subject.close()
