@@ -22,6 +22,9 @@ from sinks.http1.bodies import Body, BodyFailed, joined, pieces_of
 from sinks.http1.failures import Broken, NotConnected, TimedOut
 from sinks.http1.response import Response
 
+HEAD_WAITS = 2
+"""How many of its longest waits an answer's head may take as a whole."""
+
 
 def default_port(scheme: str) -> int:
     return 443 if scheme == "https" else 80
@@ -72,7 +75,8 @@ class Origin:
 
         :param target: path and query, as they are to be sent.
         :param headers: with Content-Length where ``body`` is not bytes.
-        :param read_seconds: for every wait, of sending and receiving.
+        :param read_seconds: for every wait, of sending and receiving. The answer's whole head may
+            take `HEAD_WAITS` times as long.
         :raises NotConnected: nothing was sent.
         :raises HttpFailure: no answer.
         :raises ValueError: a header or the target cannot be sent. What ``body`` raises.
@@ -97,7 +101,9 @@ class Origin:
         except BaseException:
             connection.close()
             raise
-        return Response(connection, self.keep, has_body=method != "HEAD")
+        return Response(
+            connection, self.keep, has_body=method != "HEAD", head_seconds=HEAD_WAITS * read_seconds
+        )
 
     def keep(self, connection: HTTPConnection) -> None:
         """Take back a connection whose answer was received to its end."""

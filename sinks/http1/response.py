@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -31,8 +32,15 @@ class Response:
     where there is none, the connection is free again."""
 
     def __init__(
-        self, connection: HTTPConnection, keep: Callable[[HTTPConnection], None], *, has_body: bool
+        self,
+        connection: HTTPConnection,
+        keep: Callable[[HTTPConnection], None],
+        *,
+        has_body: bool,
+        head_seconds: float,
     ) -> None:
+        """:raises HttpFailure: the head does not come, or not within ``head_seconds`` (checked at
+        each piece of it: a peer that drips may not hold a thread for ever)."""
         self.status = 0
         self.headers = Headers()
         self._connection: HTTPConnection | None = connection
@@ -43,9 +51,12 @@ class Response:
         self._head_bytes = 0
         self._head_done = self._complete = False
         self._reusable = True
+        deadline = time.monotonic() + head_seconds
         try:
             while not self._head_done:
                 self._receive()
+                if not self._head_done and time.monotonic() > deadline:
+                    raise TimedOut("read_timeout")
         except BaseException:
             self.close()
             raise

@@ -6,7 +6,7 @@ import io
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -35,15 +35,15 @@ class Server:
     """Sends one of ``answers`` to every request (read to the end of its head and of as many body
     bytes as announced); `END` closes the connection."""
 
-    answers: list[list[bytes]]
+    answers: list[Iterable[bytes]]
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
     connections: int = 0
 
 
 @contextmanager
-def serving(*answers: bytes | list[bytes]) -> Iterator[Server]:
-    server = Server([one if isinstance(one, list) else [one] for one in answers])
+def serving(*answers: bytes | Iterable[bytes]) -> Iterator[Server]:
+    server = Server([[one] if isinstance(one, bytes) else one for one in answers])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server.port = listener.getsockname()[1]
         thread = threading.Thread(target=_serve, args=(listener, server), daemon=True)
@@ -304,3 +304,17 @@ def test_pieces_are_joined_to_blocks_of_the_same_bytes(sizes: list[int]) -> None
     blocks = list(joined(iter(pieces)))
     assert b"".join(blocks) == b"".join(pieces)
     assert all(len(block) >= BLOCK_BYTES for block in blocks[:-1])
+
+
+def test_a_head_that_drips_in_ends() -> None:
+    ended = threading.Event()
+
+    def drips() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nX: "
+        while not ended.wait(0.005):
+            yield b"x"
+
+    with serving(drips()) as server:
+        with pytest.raises(TimedOut):
+            ask(origin(server), read_seconds=0.1)
+        ended.set()
