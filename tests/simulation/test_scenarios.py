@@ -372,6 +372,8 @@ def test_a_worker_dies_at_any_step(
         assert extracted(world)
         assert jobs_of(world) == 1, f"step {step}"
         assert reasons(world) == []
+        # Whoever goes on cleans up too, also where the manifest stood already.
+        assert all(job.deleted_by_us for job in world.service.jobs.values()), f"step {step}"
 
 
 @pytest.mark.parametrize("phase", ["before", "after"])
