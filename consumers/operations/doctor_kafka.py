@@ -58,7 +58,15 @@ def _topics(settings: Settings, client: Mapping[str, str]) -> Iterator[Check]:
         for problem in report.problems:
             fix = "`bundles topics create`" if not report.partitions else "alter the topic's config"
             yield failed(what, problem.removeprefix(f"{what}: "), fix)
-        if not report.problems:
+        for said in report.warnings:
+            yield warning(what, said.removeprefix(f"{what}: "), "alter the topic")
+        if report.unread is not None:
+            yield warning(
+                what,
+                f"its settings could not be read ({report.unread})",
+                "allow DESCRIBE_CONFIGS on it, or have `bundles topics check` run by one who may",
+            )
+        if report.as_needed:
             yield ok(what, f"{report.partitions} partition(s), settings as needed")
 
 
