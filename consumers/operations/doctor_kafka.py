@@ -33,7 +33,7 @@ def check_kafka(settings: Settings) -> Iterator[Check]:
         admin = AdminClient({**client, "log_level": 0})
         brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
     except SettingsError as error:
-        yield failed("kafka", str(error))
+        yield failed("kafka", str(error), "correct the kafka section of the settings")
         return
     except KafkaException as error:
         yield failed(
@@ -51,7 +51,7 @@ def _topics(settings: Settings, client: Mapping[str, str]) -> Iterator[Check]:
     try:
         reports = check_topics(client, settings.topics)
     except TopicsUnavailable as error:
-        yield failed("topics", str(error))
+        yield failed("topics", str(error), "see whether the brokers are still up")
         return
     for report in reports:
         what = f"topic {report.name}"
@@ -92,7 +92,11 @@ def _permissions(settings: Settings, admin: AdminClient) -> Iterator[Check]:
             allowed = future.result().authorized_operations
         except KafkaException as error:
             if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":  # said already
-                yield failed(what, f"it cannot be described ({error.args[0].name()})")
+                yield failed(
+                    what,
+                    f"it cannot be described ({error.args[0].name()})",
+                    f"grant {_names(worker_needs[name])} (DESCRIBE comes with it)",
+                )
             continue
         yield _judge(what, allowed, worker_needs[name], set(wanted[name]))
     yield _group(settings, admin)
