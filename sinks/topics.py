@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -14,18 +14,29 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from schemas.topics import TOPIC_CONFIG, TopicSettings
+from sinks.topic_rules import Placement, judge
 
 TIMEOUT_S = 30.0
+MAX_BYTES = "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic after `ensure_topics` or `check_topics`. ``problems`` are sentences."""
+    """One topic after `ensure_topics` or `check_topics`. ``problems`` (something cannot work) and
+    ``warnings`` are sentences. ``replicas``: of the partition with the fewest. ``unread``: why its
+    settings could not be read, None where they were."""
 
     name: str
     partitions: int
-    created: bool
+    replicas: int = 0
+    created: bool = False
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unread: str | None = None
+
+    @property
+    def as_needed(self) -> bool:
+        return not (self.problems or self.warnings or self.unread)
 
 
 class TopicsUnavailable(Exception):
@@ -47,7 +58,7 @@ def ensure_topics(
     """
     admin = AdminClient(dict(client))
     wanted = topics.model_dump()
-    existing = _partition_counts(admin)
+    existing = _existing(admin).topics
     missing = [
         NewTopic(
             name,
@@ -71,8 +82,7 @@ def ensure_topics(
                         "create it by hand or give this identity CREATE on it"
                     ) from None
     return [
-        TopicReport(report.name, report.partitions, report.name in created, report.problems)
-        for report in check_topics(client, topics)
+        replace(report, created=report.name in created) for report in check_topics(client, topics)
     ]
 
 
@@ -82,33 +92,47 @@ def check_topics(client: Mapping[str, str], topics: TopicSettings) -> list[Topic
     :raises TopicsUnavailable: no broker answered.
     """
     admin = AdminClient(dict(client))
-    existing = _partition_counts(admin)
+    existing = _existing(admin)
     wanted = topics.model_dump()
-    configs = _configs(admin, [name for name in wanted.values() if name in existing])
+    read = _settings(admin, [name for name in wanted.values() if name in existing.topics])
+    events = read.get(topics.events)
+    events_max_bytes = int(TOPIC_CONFIG["events"][MAX_BYTES])
+    if isinstance(events, dict):
+        events_max_bytes = int(events.get(MAX_BYTES, events_max_bytes))
     reports = []
     for role, name in wanted.items():
-        problems: list[str] = []
-        if name not in existing:
-            problems.append(f"topic {name} does not exist: run `bundles topics create`")
-        else:
-            problems += _differences(name, TOPIC_CONFIG[role], configs.get(name, {}))
-        reports.append(TopicReport(name, existing.get(name, 0), False, tuple(problems)))
+        counts = existing.topics.get(name)
+        if counts is None:
+            missing = f"topic {name} does not exist: run `bundles topics create`"
+            reports.append(TopicReport(name, 0, problems=(missing,)))
+            continue
+        partitions, replicas = counts
+        config = read[name]
+        if isinstance(config, str):
+            reports.append(TopicReport(name, partitions, replicas, unread=config))
+            continue
+        found = judge(role, config, events_max_bytes, Placement(replicas, existing.brokers))
+        reports.append(
+            TopicReport(
+                name,
+                partitions,
+                replicas,
+                problems=tuple(f"topic {name}: {said}" for said in found.problems),
+                warnings=tuple(f"topic {name}: {said}" for said in found.warnings),
+            )
+        )
     return reports
 
 
-def _differences(name: str, wanted: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:
-    problems = []
-    size = "max.message.bytes"
-    if size in actual and int(actual[size]) < int(wanted[size]):
-        problems.append(
-            f"topic {name}: {size} is {actual[size]}, at least {wanted[size]} is needed"
-        )
-    if "compact" in actual.get("cleanup.policy", ""):
-        problems.append(f"topic {name}: cleanup.policy is compact, which drops records of a key")
-    return problems
+@dataclass(frozen=True, slots=True)
+class _Existing:
+    """``topics``: name -> (partitions, replicas of the one with the fewest)."""
+
+    topics: dict[str, tuple[int, int]]
+    brokers: int
 
 
-def _partition_counts(admin: AdminClient) -> dict[str, int]:
+def _existing(admin: AdminClient) -> _Existing:
     try:
         metadata = admin.list_topics(timeout=TIMEOUT_S)
     except KafkaException as error:
@@ -116,24 +140,24 @@ def _partition_counts(admin: AdminClient) -> dict[str, int]:
             f"no Kafka broker answered ({error.args[0].name()}): check kafka.bootstrap_servers "
             "and the security settings"
         ) from None
-    return {
-        name: len(topic.partitions)
-        for name, topic in metadata.topics.items()
-        if topic.error is None
-    }
+    topics = {}
+    for name, topic in metadata.topics.items():
+        if topic.error is None:
+            replicas = [len(partition.replicas) for partition in topic.partitions.values()]
+            topics[name] = len(replicas), min(replicas, default=0)
+    return _Existing(topics, len(metadata.brokers))
 
 
-def _configs(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """What may be read; an identity without DESCRIBE_CONFIGS gets nothing to compare."""
+def _settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str] | str]:
+    """By topic; the error's name where this identity may not read them (DESCRIBE_CONFIGS)."""
     if not names:
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, str] | str] = {}
     for resource, future in admin.describe_configs(resources, request_timeout=TIMEOUT_S).items():
         try:
-            found[resource.name] = {
-                entry.name: entry.value for entry in future.result().values() if entry.value
-            }
-        except KafkaException:
-            continue
+            entries = future.result().values()
+            found[resource.name] = {e.name: e.value for e in entries if e.value is not None}
+        except KafkaException as error:
+            found[resource.name] = str(error.args[0].name())
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,7 +39,8 @@ def create(
 
 @app.command()
 def check(config: ConfigOption = None, set_: SetOption = None, as_json: JsonOption = False) -> None:
-    """Say how each topic stands; exit code 1 where something is wrong."""
+    """Hold each topic's record size, retention, clean-up policy and replication against what is
+    needed; exit code 1 where something is not as it should be, or could not be read."""
     from sinks.topics import TopicsUnavailable, check_topics
 
     found = settings(config, set_)
@@ -47,25 +49,22 @@ def check(config: ConfigOption = None, set_: SetOption = None, as_json: JsonOpti
     except TopicsUnavailable as error:
         raise Problem(str(error), 1) from None
     _show(reports, as_json)
-    if any(report.problems for report in reports):
+    if not all(report.as_needed for report in reports):
         raise typer.Exit(1)
 
 
 def _show(reports: list[TopicReport], as_json: bool) -> None:
     if as_json:
-        rows = [
-            {
-                "name": r.name,
-                "partitions": r.partitions,
-                "created": r.created,
-                "problems": list(r.problems),
-            }
-            for r in reports
-        ]
-        print(json.dumps(rows))
+        print(json.dumps([asdict(report) for report in reports]))
         return
     for report in reports:
         state = "created" if report.created else "exists" if report.partitions else "missing"
-        print(f"{report.name}: {state}, {report.partitions} partitions")
+        print(f"{report.name}: {state}, {report.partitions} partitions, {report.replicas} replicas")
         for problem in report.problems:
-            print(f"  {problem}")
+            print(f"  wrong: {problem}")
+        for said in report.warnings:
+            print(f"  warning: {said}")
+        if report.unread is not None:
+            print(
+                f"  its settings could not be read ({report.unread}): allow DESCRIBE_CONFIGS on it"
+            )

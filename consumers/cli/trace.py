@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,7 +51,9 @@ def trace(
     jobs, attempts, manifest, and where the time went. The upload is not opened.
 
     What has a manifest is found at once, however much is stored. A provider's job id, and a
-    document without images so far, are searched for in the ledger and the youngest job records.
+    document without images so far, are searched for in the ledger and the youngest job records. Of
+    a document that was refused before it had a job, the ledger alone tells: event, reason, dead
+    letter.
     Exit code 1 when there is no such thing.
     """
     from consumers.operations.ledger import Ledger
@@ -85,7 +88,7 @@ def trace(
         _print_json(identifier, answer, seconds)
     else:
         _print(answer, seconds)
-    if not answer.traces:
+    if answer.empty:
         raise Problem(f"nothing is known of {identifier}{_hint(bundle)}", 1)
 
 
@@ -108,11 +111,14 @@ def _hint(bundle: str | None) -> str:
 
 
 def _print_json(identifier: str, answer: Answer, seconds: float) -> None:
-    from consumers.operations.trace_report import as_dict
+    from consumers.operations.trace_report import as_dict, ledger_only_as_dict
 
     said = {
         "id": identifier,
-        "traces": [as_dict(one) for one in answer.traces],
+        "traces": [
+            *(as_dict(one) for one in answer.traces),
+            *(ledger_only_as_dict(one) for one in answer.ledger_only),
+        ],
         "notes": answer.notes,
         "answered_in_s": round(seconds, 3),
     }
@@ -122,16 +128,20 @@ def _print_json(identifier: str, answer: Answer, seconds: float) -> None:
 def _print(answer: Answer, seconds: float) -> None:
     from rich.console import Console
 
-    from consumers.operations.trace_view import overview, show
+    from consumers.operations.trace_view import overview, show, show_ledger_only
 
     console = Console(highlight=False, emoji=False)
-    if len(answer.traces) > MANY:
-        console.print(overview(answer.traces))
+    if len(answer.traces) + len(answer.ledger_only) > MANY:
+        console.print(overview(answer.traces, answer.ledger_only))
     else:
-        for number, one in enumerate(answer.traces):
+        shows = [
+            *(partial(show, one) for one in answer.traces),
+            *(partial(show_ledger_only, one) for one in answer.ledger_only),
+        ]
+        for number, show_one in enumerate(shows):
             if number:
                 console.rule()
-            show(one, console)
+            show_one(console)
     for note in answer.notes:
         console.print(f"note: {note}", style="yellow", markup=False)
     console.print(f"answered in {seconds:.2f} s", style="dim")

@@ -28,16 +28,17 @@ def process_event(services: Services, origin: Origin) -> Task:
     """Task: None, once every document of the event is terminal and said so on Kafka."""
     services.metrics.events_received.inc()
     services.storm.taken(services.clock.monotonic())
+    received = None
     try:
         received = parse_event(origin.value, origin.headers)
         policy = _check(services, received)
     except EventRejected as rejected:
-        yield from _reject(services, origin, rejected)
+        yield from _reject(services, origin, received, rejected)
         return
     except Exception as error:
         # Whatever it was, the next start must not stumble over the same record again.
         _log_frames(error)
-        yield from _reject(services, origin, EventRejected(Reason.INTERNAL_ERROR))
+        yield from _reject(services, origin, received, EventRejected(Reason.INTERNAL_ERROR))
         return
     if received.replays:
         services.metrics.replays.inc()
@@ -91,15 +92,11 @@ def _check(services: Services, received: ReceivedEvent) -> Policy:
     return policy
 
 
-def _reject(services: Services, origin: Origin, rejected: EventRejected) -> Task:
-    scope = Scope(
-        clock=services.clock,
-        metrics=services.metrics,
-        journal=services.journal,
-        origin=origin,
-        bundle_id=None,
-        document_id=None,
-    )
+def _reject(
+    services: Services, origin: Origin, received: ReceivedEvent | None, rejected: EventRejected
+) -> Task:
+    """``received``: None where the event could not even be read."""
+    scope = _scope(services, origin, received, None)
     failure = DocumentFailed(rejected.reason, "accept")
     with scope.stage("accept"):
         scope.note("rejected", code=rejected.reason.value)
@@ -108,16 +105,16 @@ def _reject(services: Services, origin: Origin, rejected: EventRejected) -> Task
 
 
 def _scope(
-    services: Services, origin: Origin, received: ReceivedEvent, document: Document | None
+    services: Services, origin: Origin, received: ReceivedEvent | None, document: Document | None
 ) -> Scope:
     return Scope(
         clock=services.clock,
         metrics=services.metrics,
         journal=services.journal,
         origin=origin,
-        bundle_id=received.event.bundle_id,
+        bundle_id=received.event.bundle_id if received else None,
         document_id=document.document_id if document else None,
-        traceparent=received.traceparent,
+        traceparent=received.traceparent if received else None,
     )
 
 

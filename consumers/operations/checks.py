@@ -16,7 +16,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``said``: what is so; ``fix``: what to do about it."""
+    """``said``: what is so; ``fix``: what to do about it. What failed always has one."""
 
     name: str
     verdict: Verdict
@@ -32,7 +32,7 @@ def warning(name: str, said: str, fix: str | None = None) -> Check:
     return Check(name, Verdict.WARNING, said, fix)
 
 
-def failed(name: str, said: str, fix: str | None = None) -> Check:
+def failed(name: str, said: str, fix: str) -> Check:
     return Check(name, Verdict.FAILED, said, fix)
 
 
@@ -41,4 +41,8 @@ def guarded(name: str, checks: Callable[[], Iterator[Check]]) -> Iterator[Check]
     try:
         yield from checks()
     except Exception as error:
-        yield failed(name, f"the check itself failed: {type(error).__name__}")
+        yield failed(
+            name,
+            f"the check itself failed: {type(error).__name__}",
+            f"look at the settings of {name}; if they are right, report this as a defect",
+        )

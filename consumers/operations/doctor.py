@@ -15,7 +15,7 @@ from pathlib import Path
 
 from consumers.operations.checks import Check, failed, guarded, ok, warning
 from consumers.operations.doctor_kafka import check_kafka
-from consumers.providers.registry import SettingsInvalid, build, problems_at_start
+from consumers.operations.doctor_providers import check_providers
 from consumers.settings import Settings, SettingsError
 from consumers.stores import open_store
 from schemas.units import format_size
@@ -55,7 +55,12 @@ def check_store(settings: Settings) -> Iterator[Check]:
         next(iter(store.list(bucket, "_jobs/")), None)
         yield ok("listing", "the output bucket can be listed (for sweep, verify and trace)")
     except UnsafeStore as error:
-        yield failed("conditional writes", str(error))
+        yield failed(
+            "conditional writes",
+            str(error),
+            "set store.endpoint to such a store: on this one two workers could overwrite each "
+            "other's manifests",
+        )
     except StoreError as error:
         yield failed(
             "store",
@@ -86,7 +91,9 @@ def _opened(settings: Settings, *, input_only: bool) -> S3Store | Check:
     try:
         return open_store(settings.store, input_only=input_only, threads=8)
     except SettingsError as error:
-        return failed("sources" if input_only else "store", str(error))
+        return failed(
+            "sources" if input_only else "store", str(error), "set store.endpoint and its keys"
+        )
 
 
 def _bucket(store: S3Store, setting: str, bucket: str) -> Check:
@@ -107,32 +114,7 @@ def _bucket(store: S3Store, setting: str, bucket: str) -> Check:
     return failed(setting, f"bucket {bucket} does not exist", f"create it, or set {setting}")
 
 
-# -- providers -----------------------------------------------------------------------------------
-
-
-def check_providers(settings: Settings) -> Iterator[Check]:
-    policies = settings.policies.values()
-    for name in sorted({policy.provider for policy in policies}):
-        forbidden = {r for p in policies if p.provider == name for r in p.forbidden_regions}
-        what = f"providers.{name}"
-        configured = settings.providers.get(name)
-        if configured is None:
-            yield failed(what, "a policy uses it and it is not configured", f"add [{what}]")
-            continue
-        try:
-            provider = build(configured.model_copy(update={"name": configured.name or name}))
-        except SettingsInvalid as error:
-            yield failed(what, str(error))
-            continue
-        try:
-            problems = problems_at_start(provider, forbidden_regions=forbidden)
-        finally:
-            provider.close()
-        for problem in problems:
-            fix = f"check {what}.base_url, its token, and that the service is up"
-            yield failed(what, problem.text, None if problem.forbids else fix)
-        if not problems:
-            yield ok(what, f"{configured.kind} is configured and says nothing against its use")
+# -- this machine --------------------------------------------------------------------------------
 
 
 def check_secrets(settings: Settings) -> Iterator[Check]:
@@ -153,9 +135,6 @@ def check_secrets(settings: Settings) -> Iterator[Check]:
         )
     else:
         yield ok("secrets_dir", f"{len(names)} secret(s)")
-
-
-# -- this machine --------------------------------------------------------------------------------
 
 
 def temp_root(settings: Settings) -> Path:
@@ -201,7 +180,7 @@ def check_libmagic(settings: Settings) -> Iterator[Check]:
     try:
         verdict, version = libmagic_verdict(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
     except LibmagicMissing as error:
-        yield failed("libmagic", str(error))
+        yield failed("libmagic", str(error), "pip install pylibmagic, or install libmagic1")
         return
     said = f"version {version / 100:.2f} takes a PDF header for {verdict}"
     yield ok("libmagic", said) if verdict == "application/pdf" else warning("libmagic", said)
@@ -232,7 +211,7 @@ def check_sandbox(settings: Settings) -> Iterator[Check]:
             finally:
                 sandbox.close()
         except ValueError as error:
-            yield failed("sandbox", f"sandbox: {error}")
+            yield failed("sandbox", f"sandbox: {error}", "correct that setting of sandbox")
         except (SandboxError, DocumentRejected) as error:
             yield failed(
                 "sandbox",

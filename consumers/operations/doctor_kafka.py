@@ -33,7 +33,7 @@ def check_kafka(settings: Settings) -> Iterator[Check]:
         admin = AdminClient({**client, "log_level": 0})
         brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
     except SettingsError as error:
-        yield failed("kafka", str(error))
+        yield failed("kafka", str(error), "correct the kafka section of the settings")
         return
     except KafkaException as error:
         yield failed(
@@ -51,14 +51,22 @@ def _topics(settings: Settings, client: Mapping[str, str]) -> Iterator[Check]:
     try:
         reports = check_topics(client, settings.topics)
     except TopicsUnavailable as error:
-        yield failed("topics", str(error))
+        yield failed("topics", str(error), "see whether the brokers are still up")
         return
     for report in reports:
         what = f"topic {report.name}"
         for problem in report.problems:
             fix = "`bundles topics create`" if not report.partitions else "alter the topic's config"
             yield failed(what, problem.removeprefix(f"{what}: "), fix)
-        if not report.problems:
+        for said in report.warnings:
+            yield warning(what, said.removeprefix(f"{what}: "), "alter the topic")
+        if report.unread is not None:
+            yield warning(
+                what,
+                f"its settings could not be read ({report.unread})",
+                "allow DESCRIBE_CONFIGS on it, or have `bundles topics check` run by one who may",
+            )
+        if report.as_needed:
             yield ok(what, f"{report.partitions} partition(s), settings as needed")
 
 
@@ -84,7 +92,11 @@ def _permissions(settings: Settings, admin: AdminClient) -> Iterator[Check]:
             allowed = future.result().authorized_operations
         except KafkaException as error:
             if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":  # said already
-                yield failed(what, f"it cannot be described ({error.args[0].name()})")
+                yield failed(
+                    what,
+                    f"it cannot be described ({error.args[0].name()})",
+                    f"grant {_names(worker_needs[name])} (DESCRIBE comes with it)",
+                )
             continue
         yield _judge(what, allowed, worker_needs[name], set(wanted[name]))
     yield _group(settings, admin)

@@ -80,14 +80,15 @@ class Ledger:
         *,
         since: float,
         budget_s: float,
-    ) -> tuple[set[str], str | None]:
-        """The extraction ids of lines that match, over the whole topic from ``since`` on; and,
-        where the time did not reach to its end, a sentence about it. ``needle`` is a text that
-        each of them contains: most records are passed over without being parsed.
+    ) -> tuple[list[Line], str | None]:
+        """The lines that match, over the whole topic from ``since`` on, in time's order; and, where
+        the time did not reach to its end, a sentence about it. ``needle`` is a text that each of
+        them contains: most records are passed over without being parsed.
 
         :raises TopicUnreadable: the topic is missing, or no broker answers.
         """
-        found: set[str] = set()
+        found: list[Line] = []
+        note = None
         raw = json.dumps(needle).encode()
         try:
             for record in self._reader.read(since=since, budget_s=budget_s):
@@ -95,11 +96,12 @@ class Ledger:
                 if value is None or raw not in value:
                     continue
                 line = _parsed(value)
-                if line is not None and line.get("extraction_id") and matches(line):
-                    found.add(str(line["extraction_id"]))
+                if line is not None and matches(line):
+                    found.append(line)
         except OutOfTime:
-            return found, f"the ledger was searched for {budget_s:g} s only"
-        return found, None
+            note = f"the ledger was searched for {budget_s:g} s only"
+        found.sort(key=lambda line: str(line.get("at")))
+        return found, note
 
 
 def _passes(partitions: set[int] | None, count: int) -> list[set[int] | None]:

@@ -11,17 +11,16 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import ValidationError
 
 from consumers.extraction.timestamps import parse_rfc3339
-from consumers.milestones import Part, parts
 from consumers.operations.layout import JOBS, StoredDocument, documents, image_name_of
 from consumers.operations.ledger import Ledger, Line
 from consumers.operations.storage import listed, read_ahead
+from consumers.operations.trace_lines import LedgerOnly, by_extraction, dead_letters
 from schemas.job_record import JobPhase, JobRecord
 from schemas.manifest import Manifest, ManifestImage
 from sinks.job_records import MAX_BYTES, JobRecordStore
@@ -70,15 +69,24 @@ class Trace:
         if ended is not None:
             return ended.failure or ended.phase.value
         last = next((x for x in reversed(self.lines or []) if x.get("event") == "ended"), None)
-        return str(last["code"]) if last and last.get("code") == "dead_lettered" else "running"
+        if last is None or last.get("code") != "dead_lettered":
+            return "running"
+        letters = dead_letters(self.lines or [])
+        return letters[-1].reason if letters else "dead_lettered"
 
 
 @dataclass(slots=True)
 class Answer:
-    """``notes``: what was not looked at, as sentences."""
+    """``ledger_only``: documents that have neither record nor manifest. ``notes``: what was not
+    looked at, as sentences."""
 
     traces: list[Trace] = field(default_factory=list)
+    ledger_only: list[LedgerOnly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.traces or self.ledger_only)
 
 
 class Tracer:
@@ -144,23 +152,29 @@ class Tracer:
 
     def extraction(self, extraction_id: str) -> Answer:
         trace = self._by_id(extraction_id)
-        answer = Answer([trace] if trace else [])
-        self._add_lines(answer)
-        return answer
+        if trace is not None:
+            answer = Answer([trace])
+            self._add_lines(answer)
+            return answer
+        known = self._ledger_only(extraction_id)
+        return Answer(ledger_only=[known] if known else [])
 
     def anything(self, identifier: str) -> Answer:
         """An extraction id, a bundle id, or a provider's job id."""
         if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", identifier):
             answer = self.extraction(identifier)
-            if answer.traces:
+            if not answer.empty:
                 return answer
         if next(iter(listed(self._store, self._bucket, f"{identifier}/")), None) is not None:
             return self.bundle(identifier)
         answer = self._search(
             identifier, lambda line: identifier in (line.get("job_id"), line.get("bundle_id"))
         )
-        if not answer.traces:
+        if answer.empty:
             self._search_records(identifier, answer)
+        answer.ledger_only = [
+            one if one.bundle_id == identifier else self._whole(one) for one in answer.ledger_only
+        ]
         self._add_lines(answer)
         return answer
 
@@ -214,14 +228,37 @@ class Tracer:
 
     def _search(self, needle: str, matches: Callable[[Line], bool]) -> Answer:
         self._progress(f"searching the ledger, for up to {self._search_s:g} s")
-        found, note = self._ledger.search(
-            needle,
-            matches,
+        lines, note = self._ledger.search(
+            needle, matches, since=self._since, budget_s=self._search_s
+        )
+        answer = Answer(notes=[note] if note else [])
+        for extraction_id, its_lines in by_extraction(lines):
+            trace = self._by_id(extraction_id) if extraction_id else None
+            if trace is not None:
+                answer.traces.append(trace)
+            else:
+                answer.ledger_only.append(LedgerOnly(its_lines, note))
+        return answer
+
+    def _ledger_only(
+        self, extraction_id: str, bundle_id: str | None = None, document_id: str | None = None
+    ) -> LedgerOnly | None:
+        """With the bundle and document also what came before the id was known."""
+        found = self._ledger.lines_of(
+            [key for key in (extraction_id, bundle_id) if key],
+            _about(extraction_id, document_id),
             since=self._since,
+            until=time.time() + AFTER_LAST_S,
             budget_s=self._search_s,
         )
-        traces = [self._by_id(identifier) for identifier in sorted(found)]
-        return Answer([t for t in traces if t is not None], [note] if note else [])
+        return LedgerOnly(found.lines, found.incomplete) if found.lines else None
+
+    def _whole(self, found: LedgerOnly) -> LedgerOnly:
+        """All of a document of which a search by a job's id found only the lines with that id."""
+        if found.extraction_id is None:
+            return found
+        ids = found.extraction_id, found.bundle_id, found.document_id
+        return self._ledger_only(*ids) or found
 
     def _search_records(self, job_id: str, answer: Answer) -> None:
         """There is no index by job id: the youngest records are read, newest first."""
@@ -278,43 +315,11 @@ class Tracer:
         return created - BEFORE_RECORD_S, last + AFTER_LAST_S
 
 
-def _about(extraction_id: str, document_id: str) -> Callable[[Line], bool]:
+def _about(extraction_id: str, document_id: str | None) -> Callable[[Line], bool]:
     def about(line: Line) -> bool:
         known = line.get("extraction_id")
-        return known == extraction_id or (known is None and line.get("document_id") == document_id)
+        if known is None:
+            return document_id is not None and line.get("document_id") == document_id
+        return bool(known == extraction_id)
 
     return about
-
-
-# -- where the time went -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One delivery of the event: the first, a redelivery or a replay."""
-
-    place: str
-    spans: tuple[Part, ...]
-    outcome: str | None
-    seconds: float | None
-    causes: Mapping[str, float]
-
-
-def runs(lines: list[Line]) -> list[Run]:
-    """The lines by delivery, each as the parts between its milestones."""
-    by_place: dict[str, list[Line]] = {}
-    for line in lines:
-        place = f"{line.get('topic')}/{line.get('partition')}@{line.get('offset')}"
-        by_place.setdefault(place, []).append(line)
-    return [_run(place, of_place) for place, of_place in by_place.items()]
-
-
-def _run(place: str, lines: list[Line]) -> Run:
-    ended: Mapping[str, Any] = next((x for x in lines if x.get("event") == "ended"), {})
-    return Run(
-        place,
-        tuple(parts(lines)),
-        ended.get("code"),
-        ended.get("seconds"),
-        dict(ended.get("causes") or {}),
-    )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from consumers.extraction.timestamps import rfc3339
-from consumers.operations.trace import Run, Trace, runs
+from consumers.operations.ledger import Line
+from consumers.operations.trace import Trace
+from consumers.operations.trace_lines import LedgerOnly, Run, dead_letters, runs
 
 NOT_ATTEMPTS = frozenset({"topic", "partition", "offset", "schema_version", "traceparent"})
 KNOWN_ELSEWHERE = frozenset({"bundle_id", "document_id", "extraction_id"})
@@ -32,12 +36,44 @@ def as_dict(trace: Trace) -> dict[str, Any]:
         "jobs": jobs_of(trace),
         "replays": trace.record.replays if trace.record else None,
         "manifest": _manifest(trace),
+        **_told(trace.lines or (), trace.incomplete),
+    }
+
+
+def ledger_only_as_dict(found: LedgerOnly) -> dict[str, Any]:
+    """The same keys; None for what only a job record or a manifest could say."""
+    return {
+        "extraction_id": found.extraction_id,
+        "bundle_id": found.bundle_id,
+        "parent_bundle_id": None,
+        "operation": None,
+        "document_id": found.document_id,
+        "state": found.state,
+        "policy_version": None,
+        "provider": None,
+        "image": None,
+        "sources": [],
+        "submitted": None,
+        "jobs": [],
+        "replays": None,
+        "manifest": None,
+        **_told(found.lines, found.incomplete),
+    }
+
+
+def _told(lines: Sequence[Line], incomplete: str | None) -> dict[str, Any]:
+    """What the ledger says."""
+    return {
+        "dead_letters": [
+            {"id" if name == "identifier" else name: value for name, value in asdict(one).items()}
+            for one in dead_letters(lines)
+        ],
         "attempts": [
             {k: v for k, v in line.items() if k not in NOT_ATTEMPTS | KNOWN_ELSEWHERE}
-            for line in trace.lines or ()
+            for line in lines
         ],
-        "runs": [_run(run) for run in runs(trace.lines or [])],
-        "ledger_incomplete": trace.incomplete,
+        "runs": [_run(run) for run in runs(lines)],
+        "ledger_incomplete": incomplete,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -10,7 +10,9 @@ from rich.text import Text
 
 from consumers.extraction.timestamps import parse_rfc3339
 from consumers.milestones import Part
-from consumers.operations.trace import Run, Trace, runs
+from consumers.operations.ledger import Line
+from consumers.operations.trace import Trace
+from consumers.operations.trace_lines import LedgerOnly, Run, SentDeadLetter, dead_letters, runs
 from consumers.operations.trace_report import KNOWN_ELSEWHERE, NOT_ATTEMPTS, jobs_of
 from schemas.job_record import JobRecord
 from schemas.manifest import Manifest
@@ -21,19 +23,49 @@ _IN_OTHER_COLUMNS = frozenset({"at", "stage", "event", "causes", "worker", "job_
 
 
 def show(trace: Trace, console: Console) -> None:
-    for name, text in _facts(trace):
+    _show(_facts(trace), trace.lines or [], trace.incomplete, console)
+
+
+def show_ledger_only(found: LedgerOnly, console: Console) -> None:
+    """A document that has neither a job record nor a manifest."""
+    _show(_ledger_facts(found), found.lines, found.incomplete, console)
+
+
+def _show(
+    facts: Iterable[tuple[str, str]],
+    lines: Sequence[Line],
+    incomplete: str | None,
+    console: Console,
+) -> None:
+    for name, text in (*facts, *_letter_facts(dead_letters(lines))):
         # Never folded or cut: a checksum or a key is there to be copied.
-        console.print(Text.assemble((f"{name:<10}  ", "bold"), text), soft_wrap=True)
-    if trace.lines:
+        console.print(Text.assemble((f"{name:<11} ", "bold"), text), soft_wrap=True)
+    if lines:
         console.print()
-        console.print(_history(trace))
-    for run in runs(trace.lines or []):
+        console.print(_history(lines))
+    for run in runs(lines):
         if run.spans:
             console.print()
             console.print(_timeline(run))
-    if trace.incomplete:
+    if incomplete:
         console.print()
-        console.print(f"note: {trace.incomplete}", style="yellow", markup=False)
+        console.print(f"note: {incomplete}", style="yellow", markup=False)
+
+
+def _ledger_facts(found: LedgerOnly) -> Iterator[tuple[str, str]]:
+    yield "bundle", found.bundle_id or "(not known)"
+    yield "document", f"{found.document_id or '(the whole event)'}: {found.state}"
+    if found.extraction_id:
+        yield "extraction", found.extraction_id
+    for run in runs(found.lines):
+        yield "event", run.place
+    yield "job", "neither a job record nor a manifest stands: this is from the ledger alone"
+
+
+def _letter_facts(letters: Iterable[SentDeadLetter]) -> Iterator[tuple[str, str]]:
+    for letter in letters:
+        yield "dead letter", f"{letter.reason} in {letter.stage}, {letter.at}, of {letter.place}"
+        yield "", f"bundles replay --id {letter.identifier}"
 
 
 def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -81,8 +113,7 @@ def _job_facts(about: Manifest | JobRecord, trace: Trace) -> Iterator[tuple[str,
         yield "replays", str(trace.record.replays)
 
 
-def _history(trace: Trace) -> RenderableType:
-    lines = trace.lines or []
+def _history(lines: Sequence[Line]) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for _ in range(4):
         table.add_column(no_wrap=True)
@@ -132,7 +163,7 @@ def _s(span: Part) -> str:
     return f"{span.end - span.start:.3f}".rjust(9)
 
 
-def overview(traces: list[Trace]) -> RenderableType:
+def overview(traces: Iterable[Trace], ledger_only: Iterable[LedgerOnly]) -> RenderableType:
     """One line per document of a bundle."""
     table = Table.grid(padding=(0, 2))
     for trace in traces:
@@ -144,4 +175,6 @@ def overview(traces: list[Trace]) -> RenderableType:
             f"{trace.about.pages} page(s)",
             trace.extraction_id,
         )
+    for found in ledger_only:
+        table.add_row(found.document_id or "", found.state, "", "", found.extraction_id or "")
     return table

@@ -18,6 +18,7 @@ from consumers.settings import Settings, load
 from consumers.stores import open_store
 from deploy.demo import documents
 from deploy.demo.count import Count, count
+from deploy.demo.question import as_shown, ask
 from deploy.local.process import ServerFailed
 from deploy.local.stack import LocalStack, StackOptions
 
@@ -55,12 +56,14 @@ def show(stack: LocalStack, folder: Path) -> int:
     found = _count(settings, stack)
     _print_manifest(settings, found)
     _print_latencies(found)
+    answered = ask(stack.environment())
+    print(f"{as_shown(stack.environment())}\n{answered.line()}")
     print("where to look while a stack runs (`bundles local`):")
     for name, address in stack.addresses().items():
         print(f"  {name}: {address}")
     print(found.line(extra_jobs=max(0, new_jobs)), flush=True)
     clean = not (found.lost or found.duplicated or found.resubmitted or new_jobs)
-    return 0 if clean and ended and again else 1
+    return 0 if clean and ended and again and answered.in_time else 1
 
 
 def _announce(client: BundleClient, folder: Path) -> list[Announcement]:

@@ -4,7 +4,8 @@
 
 Writes a manifest and eight ledger lines per document (with ``--whole`` image and job record, too;
 of the documents that are asked for, always), then asks for images of bundles all over the store.
-Last line: JSON with seconds of the whole process and of the answer.
+Last line: JSON with seconds of the whole process and of the answer. Exit code 1 where an answer is
+incomplete, or the median of the whole process is over the bound.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -28,6 +31,7 @@ from tests.unit.consumers.operations.stored import ADocument, Stored
 
 PER_BUNDLE = 10
 SPREAD_S = 2 * 3600
+BOUND_S = 1.0
 LINES = (
     ("accepted", "accept"),
     ("fetched", "fetch"),
@@ -40,7 +44,7 @@ LINES = (
 )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=10)
@@ -62,7 +66,14 @@ def main() -> None:
             asked = {_asked(n, given.documents) for n in range(given.questions)}
             _fill(pipeline, given.documents, set(range(given.documents)) if given.whole else asked)
             answer = _ask(pipeline, given.documents, given.questions)
-            print(json.dumps(answer | {"whole": given.whole}))
+            print(json.dumps(answer | {"whole": given.whole, "bound_s": BOUND_S}))
+    return 0 if as_promised(answer) else 1
+
+
+def as_promised(answer: Mapping[str, Any]) -> bool:
+    """Every answer is complete, and the process took less than the bound."""
+    complete = answer["with_whole_ledger"] == answer["questions"]
+    return bool(complete and answer["process_s_median"] < BOUND_S)
 
 
 class _Existing:
@@ -138,7 +149,7 @@ def _fill(pipeline: Pipeline, count: int, whole: set[int]) -> None:
     assert producer.flush(60) == 0
 
 
-def _ask(pipeline: Pipeline, count: int, questions: int) -> dict[str, object]:
+def _ask(pipeline: Pipeline, count: int, questions: int) -> dict[str, Any]:
     whole, answers, complete = [], [], 0
     for question in range(questions):
         number = _asked(question, count)
@@ -165,4 +176,4 @@ def _ask(pipeline: Pipeline, count: int, questions: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

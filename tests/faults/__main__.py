@@ -34,6 +34,7 @@ ALWAYS_ZERO = (
     "results_differing",
     "images_missing",
     "orphans_after_sweep",
+    "verify_faults",
     "offsets_went_back",
 )
 AT_MOST = {"seconds_to_end": 30.0, "seconds_to_recover": 15.0}

@@ -13,14 +13,13 @@ from confluent_kafka import KafkaException
 from deploy.demo.count import read_topic
 from schemas import topics as names
 from schemas.results import BUNDLE_RESULT_TYPE, DOCUMENT_RESULT_TYPE
+from tests.faults.housekeeping import MANIFEST, plant_orphans, sweep, verify_faults
 from tests.faults.stage import Background, Stage
-
-MANIFEST = "/manifest.json"
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Every number but the first two should be 0."""
+    """Every number should be 0, but for the first two and ``orphans_swept``."""
 
     documents: int
     jobs: int
@@ -38,8 +37,13 @@ class Verdict:
     """Results of one id with different bytes."""
     images_missing: int = 0
     """Images that a manifest names and the store does not hold."""
+    orphans_swept: int = 0
+    """Images that `bundles sweep` took: those planted before it, and what crashes left."""
     orphans_after_sweep: int = 0
     """Images that no manifest names, after `bundles sweep`."""
+    verify_faults: int = 0
+    """What `bundles verify --all` finds wrong after the sweep: images missing, with other bytes, or
+    beside a manifest that does not name them."""
     redelivered: int = 0
     """Document results that were sent more than once: allowed, and the price of at-least-once."""
 
@@ -73,9 +77,10 @@ class Watch:
 
 
 def judge(stage: Stage, watch: Watch | None = None) -> Verdict:
-    """Count, when every offset is committed. Sweeps first: that must take
+    """Count, when every offset is committed. Plants orphans and sweeps first: that must take
     orphans only, and whatever else it took would be missing in the count."""
-    stage.sweep()
+    plant_orphans(stage)
+    swept = sweep(stage)
     announced: dict[str, set[str]] = {}
     for record in read_topic(stage.kafka_client, stage.topics.events):
         event = json.loads(record.value() or b"{}")
@@ -117,9 +122,11 @@ def judge(stage: Stage, watch: Watch | None = None) -> Verdict:
         results_missing=len(set(per_document) - set(named)) + len(set(announced) - bundles),
         results_differing=sum(len(different) - 1 for different in bodies.values()),
         images_missing=len(images - stored),
+        orphans_swept=swept,
         orphans_after_sweep=sum(
             1 for key in stored - images if not key.startswith("_") and key not in manifests
         ),
+        verify_faults=verify_faults(stage),
         redelivered=sum(times[m["extraction_id"]] > 1 for m in manifests.values()),
     )
 

@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -116,20 +115,6 @@ class Stage(Pipeline):
         """Events that stand on Kafka beyond the committed offsets."""
         committed = self.committed()
         return sum(max(0, end - max(0, committed[p])) for p, end in self.ends().items())
-
-    def sweep(self) -> None:
-        """`bundles sweep` as an operator runs it when nothing else is running."""
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "consumers.cli", "sweep", "--apply", "--min-age", "0s"),
-                *("--config", str(self._write_config())),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
 
     def metric(self, worker: ChildProcess, name: str) -> float | None:
         """The sum of a metric's samples at a worker; None when it does not answer."""

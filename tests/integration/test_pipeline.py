@@ -113,17 +113,43 @@ def test_results_are_cloud_events_whose_id_is_the_extraction_id(
     pipeline.start_fake_provider()
     pipeline.start_worker()
     event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
-    trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    headers = [("content-type", b"application/json"), ("traceparent", trace)]
-    pipeline.send_raw(json.dumps(event).encode(), headers=headers)
+    pipeline.send_raw(json.dumps(event).encode(), headers=[("content-type", b"application/json")])
     wait_for(lambda: len(pipeline.results()) == 2, 60, "both results", pipeline.last_lines)
 
     document, bundle = pipeline.results()
     assert document.headers["ce_type"] == DOCUMENT_RESULT_TYPE
     assert document.identifier == document.data["extraction_id"]
-    assert document.headers["traceparent"] == trace.decode()
+    assert "traceparent" not in document.headers
     assert bundle.headers["ce_type"] == BUNDLE_RESULT_TYPE
     assert pipeline.provider_jobs()[0]["key"] == document.identifier
+
+
+def test_each_transition_is_one_log_line_and_one_ledger_line_in_the_events_trace(
+    make_pipeline: MakePipeline,
+) -> None:
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    worker = pipeline.start_worker()
+    event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    pipeline.send_raw(json.dumps(event).encode(), headers=[("traceparent", trace.encode())])
+    pipeline.wait_all_committed()
+    worker.stop(40)  # what was logged and sent is written then
+    assert worker.returncode == 0
+
+    logged = [json.loads(line) for line in worker.log_file.read_text().splitlines()]
+    transitions = [line for line in logged if line["logger"] == "bundles.job"]
+    ledger = pipeline.ledger()
+    assert [line | {"level": "info", "logger": "bundles.job"} for line in ledger] == transitions
+    happened = [line["event"] for line in ledger if line.get("document_id")]
+    once = {"accepted", "validated", "submitted", "finished", "manifest_written", "ended"}
+    assert {name: happened.count(name) for name in once} == dict.fromkeys(once, 1)
+    (document,) = pipeline.results(DOCUMENT_RESULT_TYPE)
+    of_document = [line for line in ledger if line.get("document_id")]
+    assert {line["extraction_id"] for line in of_document} == {document.identifier}
+    assert {line["traceparent"] for line in ledger} == {trace}
+    assert {result.headers["traceparent"] for result in pipeline.results()} == {trace}
+    assert [job["traceparent"] for job in pipeline.provider_jobs()] == [trace]
 
 
 def test_structured_cloud_events_are_accepted(make_pipeline: MakePipeline) -> None:

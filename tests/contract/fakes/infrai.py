@@ -209,7 +209,7 @@ class FakeInfrai(FakeService):
                 job.finishes_at = time.time() + seconds
                 self._running.append(job)
             if self._log is not None:
-                self._log.accepted(job)
+                self._log.accepted(job, request.headers.get("traceparent"))
         return self.accepted(job)
 
     def _full(self, key: str | None) -> bool:
@@ -263,10 +263,11 @@ class _JobLog:
                 self._replay(json.loads(line), book)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def accepted(self, job: Job) -> None:
+    def accepted(self, job: Job, traceparent: str | None) -> None:
         self._write(
             event="accepted",
             key=job.key,
+            traceparent=traceparent,
             job_id=job.id,
             sha256=job.sha256,
             pages=job.pages,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -91,6 +94,28 @@ def test_the_one_permission_that_a_worker_lacks_is_named(cluster: KafkaCluster) 
     assert "WRITE" in found["permissions on bundles.results.v1"].said
     assert found["permissions on bundles.events.v1"].verdict is Verdict.OK
     assert found["permissions on group bundle-extractor"].verdict is Verdict.OK
+    settings_of = found["topic bundles.events.v1"]
+    assert settings_of.verdict is Verdict.WARNING
+    assert "could not be read (TOPIC_AUTHORIZATION_FAILED)" in settings_of.said
+    assert "DESCRIBE_CONFIGS" in (settings_of.fix or "")
+
+
+def test_topics_check_says_whose_settings_it_could_not_read(cluster: KafkaCluster) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "consumers.cli", "topics", "check"),
+            *(f"--set=kafka.bootstrap_servers={cluster.bootstrap}",),
+            *("--set=kafka.security_protocol=sasl_plaintext",),
+            *("--set=kafka.sasl_mechanism=SCRAM-SHA-512", "--set=kafka.sasl_username=worker"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"BUNDLES_KAFKA__SASL_PASSWORD": "worker-password"},
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.count("its settings could not be read (TOPIC_AUTHORIZATION_FAILED)") == 4
 
 
 def test_one_who_may_nothing_is_told_so_for_every_topic_and_the_group(

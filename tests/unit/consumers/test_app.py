@@ -12,7 +12,7 @@ import pytest
 from consumers.app import Refused, _providers
 from consumers.metrics import Metrics
 from consumers.operations.checks import Verdict
-from consumers.operations.doctor import check_providers
+from consumers.operations.doctor_providers import check_providers
 from consumers.runtime.exits import Exit
 from consumers.settings import Settings, load
 from tests.contract.fakes.infrai import FakeInfrai

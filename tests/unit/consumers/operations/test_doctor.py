@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
+from consumers.extraction.documents import signature
 from consumers.operations.checks import Check, Verdict, guarded, ok
-from consumers.operations.doctor import check_providers, check_secrets, check_temp
+from consumers.operations.doctor import check_libmagic, check_secrets, check_store, check_temp
 from consumers.operations.doctor_kafka import _judge
+from consumers.operations.doctor_providers import check_providers
 from consumers.settings import Settings, load
+from tests.contract.fakes.infrai import FakeInfrai
+from tests.contract.fakes.server import Fault, Reply, instead
+from tests.unit.sinks.lying_s3 import LyingS3
 
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
 
@@ -72,3 +78,89 @@ def test_a_provider_that_a_policy_names_and_nobody_configured_fails() -> None:
 def test_a_secrets_directory_that_is_not_there_fails(tmp_path: Path) -> None:
     (check,) = check_secrets(settings(secrets_dir=str(tmp_path / "missing")))
     assert check.verdict is Verdict.FAILED
+
+
+def test_a_check_that_breaks_says_what_to_do_too() -> None:
+    (check,) = guarded("thing", lambda: iter([ok("x", str(1 // 0))]))
+    assert check.fix
+
+
+def a_service(token: str, *faults: Fault) -> list[Check]:
+    """The findings about a service whose token is ``right``."""
+    service = FakeInfrai(token="right")
+    for fault in faults:
+        service.misbehave("poll", fault)
+    service.start()
+    try:
+        return list(
+            check_providers(
+                settings(
+                    policies__default__provider="service",
+                    providers__service__kind="infrai",
+                    providers__service__base_url=service.base_url,
+                    providers__service__token=token,
+                )
+            )
+        )
+    finally:
+        service.stop()
+
+
+def test_a_token_that_the_service_refuses_fails_and_is_not_shown() -> None:
+    reachable, credential = a_service("a-wrong-token")
+    assert reachable.verdict is Verdict.OK
+    assert credential.verdict is Verdict.FAILED
+    assert "providers.service.token" in (credential.fix or "")
+    assert "a-wrong-token" not in f"{credential.said} {credential.fix}"
+
+
+def test_a_token_that_the_service_takes_is_told_by_asking_for_a_job_that_nobody_has() -> None:
+    _, credential = a_service("right")
+    assert credential.verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"), [(402, Verdict.FAILED), (500, Verdict.WARNING), (429, Verdict.WARNING)]
+)
+def test_what_says_nothing_of_the_token_is_told_from_what_stops_every_job(
+    status: int, verdict: Verdict
+) -> None:
+    _, credential = a_service("right", instead(Reply(status)))
+    assert credential.verdict is verdict
+    assert credential.fix
+
+
+def test_a_store_without_conditional_writes_fails_with_what_to_use_instead() -> None:
+    with LyingS3() as server:
+        server.buckets.add("output")
+        server.ignores_if_none_match = True
+        found = {
+            check.name: check
+            for check in check_store(
+                settings(
+                    store__endpoint=server.endpoint_url,
+                    store__access_key="key",
+                    store__secret_key="a-secret-key",
+                    store__output_bucket="output",
+                )
+            )
+        }
+    check = found["conditional writes"]
+    assert check.verdict is Verdict.FAILED
+    assert "ignores If-None-Match" in check.said
+    assert "store.endpoint" in (check.fix or "")
+    assert found["store.output_bucket"].verdict is Verdict.OK
+    assert "listing" not in found
+
+
+def test_a_machine_without_libmagic_fails_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signature._libmagic.cache_clear()
+    monkeypatch.setitem(sys.modules, "magic", None)  # importing it raises
+    try:
+        (check,) = check_libmagic(settings())
+    finally:
+        signature._libmagic.cache_clear()
+    assert check.verdict is Verdict.FAILED
+    assert "pylibmagic" in (check.fix or "")
