@@ -330,7 +330,7 @@ def _services(
         ),
         worker_id=worker_id,
         policies=settings.policies,
-        providers=_providers(settings, metrics, stack),
+        providers=_providers(settings, metrics, sandbox, stack),
         secrets=_secrets(settings.secrets_dir),
         topics=settings.topics,
         store=store,
@@ -384,7 +384,7 @@ def _stores(settings: Settings, metrics: Metrics, stack: ExitStack) -> tuple:  #
 
 
 def _providers(
-    settings: Settings, metrics: Metrics, stack: ExitStack
+    settings: Settings, metrics: Metrics, sandbox: Sandbox, stack: ExitStack
 ) -> Mapping[str, ProviderService]:
     services = {}
     for name in sorted({policy.provider for policy in settings.policies.values()}):
@@ -395,7 +395,10 @@ def _providers(
                 f"providers.{name}: a policy uses this provider and it is not configured",
             )
         try:
-            provider = build(configured.model_copy(update={"name": configured.name or name}))
+            provider = build(
+                configured.model_copy(update={"name": configured.name or name}),
+                cut_regions=sandbox.cut_regions,
+            )
         except SettingsInvalid as error:
             raise Refused(Exit.CONFIG, str(error)) from None
         stack.callback(provider.close)

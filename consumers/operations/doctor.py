@@ -15,6 +15,7 @@ from pathlib import Path
 
 from consumers.operations.checks import Check, failed, guarded, ok, warning
 from consumers.operations.doctor_kafka import check_kafka
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
 from consumers.settings import Settings, SettingsError
 from consumers.stores import open_store
@@ -118,7 +119,10 @@ def check_providers(settings: Settings) -> Iterator[Check]:
             yield failed(what, "a policy uses it and it is not configured", f"add [{what}]")
             continue
         try:
-            provider = build(configured.model_copy(update={"name": configured.name or name}))
+            provider = build(
+                configured.model_copy(update={"name": configured.name or name}),
+                cut_regions=cuts_nothing,
+            )
         except SettingsInvalid as error:
             yield failed(what, str(error))
             continue

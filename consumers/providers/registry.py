@@ -15,7 +15,7 @@ from consumers.providers.failures import error_code
 from consumers.providers.http import ApiClient
 from consumers.providers.jobs_api import JobsApi
 from consumers.providers.protocol import Provider
-from consumers.providers.regions import RegionCutter, cut_regions
+from consumers.providers.regions import RegionCutter
 from consumers.providers.settings import Kind, ProviderSettings
 from consumers.providers.transport import Limits, origin_of
 
@@ -36,13 +36,12 @@ class ChecksItself(Protocol):
 def build(
     settings: ProviderSettings,
     *,
+    cut_regions: RegionCutter,
     environment: Mapping[str, str] | None = None,
-    cut_regions: RegionCutter = cut_regions,
 ) -> Provider:
     """The adapter for ``settings``.
 
-    ``cut_regions`` renders untrusted documents, for a service that tells boxes only: give one that
-    runs in the sandbox.
+    ``cut_regions`` renders untrusted documents, for a service that tells boxes only.
 
     Raises:
         SettingsInvalid: a setting is missing or cannot work.

@@ -19,6 +19,7 @@ from consumers.extraction.documents.model import (
     ImageLimits,
     Inspection,
     InspectionLimits,
+    RegionOutside,
     RejectedImage,
     VerifiedImage,
 )
@@ -118,6 +119,22 @@ def images(
     if not isinstance(values, list) or len(values) != count:
         raise InvalidAnswer
     return [_image(value, limits) for value in values]
+
+
+def cut_sizes(answer: Mapping[str, Any], count: int, total: int) -> list[int]:
+    """The sizes of `count` files that were written one after the other, `total` bytes.
+
+    Raises RegionOutside.
+    """
+    if answer.get("region_outside") is True:
+        raise RegionOutside
+    values = answer.get("sizes")
+    if not isinstance(values, list) or len(values) != count:
+        raise InvalidAnswer
+    sizes = [_number({"size": value}, "size", minimum=1) for value in values]
+    if sum(sizes) != total:
+        raise InvalidAnswer
+    return sizes
 
 
 def _image(value: object, limits: ImageLimits) -> VerifiedImage | RejectedImage:

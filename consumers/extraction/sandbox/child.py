@@ -19,11 +19,15 @@ from consumers.extraction.documents.model import (
     DocumentRejected,
     ImageLimits,
     InspectionLimits,
+    Region,
+    RegionOutside,
     RejectedImage,
 )
 from consumers.extraction.sandbox import channel
 from consumers.extraction.sandbox.confine import limit_cpu_seconds
 
+# Operations whose last file is written.
+_WRITING = frozenset({"assemble", "cut_regions"})
 # Of the CPU time of an inspection, what the first engine may use before the second is asked.
 FIRST_ENGINE_SHARE = 0.3
 
@@ -44,7 +48,7 @@ def serve(connection: socket.socket) -> None:
 
 def _answer(request: dict[str, Any], descriptors: list[int]) -> channel.Message:
     try:
-        with _opened(descriptors, writable_last=request["operation"] == "assemble") as files:
+        with _opened(descriptors, writable_last=request["operation"] in _WRITING) as files:
             return _OPERATIONS[request["operation"]](request, files)
     except DocumentRejected as rejected:
         return {"rejected": rejected.reason, "detail": rejected.detail}
@@ -104,6 +108,19 @@ def _verify_images(request: dict[str, Any], files: list[BinaryIO]) -> channel.Me
     return {"images": images}
 
 
+def _cut_regions(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    from consumers.extraction.documents.regions import cut_regions  # few workers need pdfium
+
+    document, destination = files
+    regions = [Region(*values) for values in request["regions"]]
+    try:
+        sizes = cut_regions(document, regions, request["dpi"], destination)
+    except RegionOutside:
+        return {"region_outside": True}
+    destination.flush()
+    return {"sizes": sizes}
+
+
 def _warm_up(_request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
     return {"warm": len(files)}
 
@@ -112,6 +129,7 @@ _OPERATIONS = {
     "inspect": _inspect,
     "assemble": _assemble,
     "verify_images": _verify_images,
+    "cut_regions": _cut_regions,
     "warm_up": _warm_up,
 }
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +21,7 @@ from consumers.extraction.documents.model import (
     ImageLimits,
     Inspection,
     InspectionLimits,
+    Region,
     RejectedImage,
     VerifiedImage,
 )
@@ -48,6 +53,9 @@ IMAGE_BYTES_PER_REQUEST = 16 * MIB
 # decode: 4 MiB/s of CPU were measured for the worst case, noise. PDFs are read and hashed.
 _IMAGE_BYTES_PER_SECOND = 1 * MIB
 _PDF_BYTES_PER_SECOND = 32 * MIB
+
+# One request renders one page: a scan of 200 dpi takes 0.1 to 0.5 s to render and to compress.
+_SECONDS_TO_RENDER = 10.0
 
 
 class _Interrupted(Exception):
@@ -201,6 +209,36 @@ class Sandbox:
                     functools.partial(answers.images, count=len(descriptors), limits=limits),
                 )
         return verdicts
+
+    def cut_regions(self, path: Path, regions: Sequence[Region], dpi: int) -> list[bytes]:
+        """One PNG for each region of the rendered pages, in their order: `dpi` dots per inch.
+
+        Raises RegionOutside, DocumentRejected, SandboxError, and OSError for the files.
+        """
+        cut: list[bytes] = []
+        for _, run in groupby(regions, key=lambda region: region.page):
+            cut += self._cut_page(path, list(run), dpi)
+        return cut
+
+    def _cut_page(self, path: Path, regions: Sequence[Region], dpi: int) -> list[bytes]:
+        with (
+            open_for_reading([path]) as files,
+            tempfile.TemporaryFile(dir=self._limits.temporary_directory) as target,
+        ):
+            sizes = self._call(
+                {
+                    "operation": "cut_regions",
+                    "regions": [astuple(region) for region in regions],
+                    "dpi": dpi,
+                },
+                [*files, target.fileno()],
+                total_bytes(files) / _PDF_BYTES_PER_SECOND + _SECONDS_TO_RENDER,
+                lambda answer: answers.cut_sizes(
+                    answer, len(regions), os.fstat(target.fileno()).st_size
+                ),
+            )
+            target.seek(0)
+            return [target.read(size) for size in sizes]
 
     @property
     def peak_bytes(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import build, problems_at_start
 from consumers.providers.settings import InfraiSettings, Kind, ProviderSettings
 from tests.contract.fakes.infrai import FakeInfrai
@@ -32,7 +33,7 @@ def asked(service: FakeInfrai, *forbidden: str) -> tuple[str, ...]:
         token=SecretStr("fake-token"),
         infrai=InfraiSettings(forbidden_regions=frozenset({"china"})),
     )
-    provider = build(settings, environment={})
+    provider = build(settings, cut_regions=cuts_nothing, environment={})
     found = problems_at_start(provider, forbidden_regions=forbidden)
     provider.close()
     return found
