@@ -21,6 +21,7 @@ from pikepdf import Array, Dictionary, Name, Pdf
 from pypdf.generic import NameObject
 
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
+from consumers.extraction.documents.page_tree import open_deep
 from consumers.extraction.documents.prune import Pruner
 
 
@@ -85,11 +86,21 @@ def _open(part: OpenPart, index: int) -> Pdf:
             "encrypted", {"segment": index, "password_given": int(part.password is not None)}
         ) from error
     except Exception:
-        return _open_repaired(part, index)
+        return _open_otherwise(part, index)
 
     if part.rebuild or _declared_pages(part) != len(pdf.pages) or pdf.get_warnings():
         return _or_repaired(pdf, part, index)
     return pdf
+
+
+def _open_otherwise(part: OpenPart, index: int) -> Pdf:
+    """A file that qpdf gives up on, which it does for no more than a deep page tree."""
+    try:
+        return open_deep(part.file, part.password)
+    except MemoryError:
+        raise
+    except Exception:  # it is something else, and pypdf may know better
+        return _open_repaired(part, index)
 
 
 def _declared_pages(part: OpenPart) -> int | None:
