@@ -247,7 +247,8 @@ class Sandbox:
 
     @property
     def network_isolated(self) -> bool:
-        """Whether the kernel keeps the processes off the network; if not, only Python does."""
+        """Whether the kernel keeps the processes off the network, by a namespace or by a filter
+        of system calls; if not, only Python does."""
         return self._nursery.network_isolated
 
     def close(self) -> None:

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
+from consumers.extraction.sandbox import Sandbox
 from consumers.operations.checks import Check, Verdict, guarded, ok
-from consumers.operations.doctor import check_providers, check_secrets, check_temp
+from consumers.operations.doctor import (
+    check_providers,
+    check_sandbox,
+    check_secrets,
+    check_temp,
+)
 from consumers.operations.doctor_kafka import _judge
 from consumers.settings import Settings, load
 
@@ -72,3 +78,17 @@ def test_a_provider_that_a_policy_names_and_nobody_configured_fails() -> None:
 def test_a_secrets_directory_that_is_not_there_fails(tmp_path: Path) -> None:
     (check,) = check_secrets(settings(secrets_dir=str(tmp_path / "missing")))
     assert check.verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_sandbox_that_the_kernel_does_not_keep_off_the_network_is_a_warning(
+    isolated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sandbox, "network_isolated", isolated)
+    found = {check.name: check for check in check_sandbox(settings())}
+    assert found["sandbox"].verdict is Verdict.OK
+    if isolated:
+        assert set(found) == {"sandbox"}
+    else:
+        assert found["sandbox network"].verdict is Verdict.WARNING
+        assert found["sandbox network"].fix
