@@ -5,6 +5,7 @@ Renders with pdfium, which aborts its process on some hostile files.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import BinaryIO
@@ -13,6 +14,7 @@ import pypdfium2
 from PIL import Image
 
 from consumers.extraction.documents.model import DocumentRejected, Region, RegionOutside
+from consumers.extraction.documents.writing import MeasuringWriter
 
 MAX_PAGE_PIXELS = 100_000_000
 _POINTS_PER_INCH = 72
@@ -27,17 +29,24 @@ def cut_regions(
     rendered once for each run of regions that are on it.
 
     Raises RegionOutside where a region is on no page of the document or a page is too large to
-    render, and DocumentRejected with `unreadable`.
+    render, DocumentRejected with `unreadable` or `too_large`, and OSError where `destination` takes
+    no more bytes.
     """
     file.seek(0)
+    writer = MeasuringWriter(destination)
     try:
-        return list(_written(file, regions, dpi, destination))
+        sizes = list(_written(file, regions, dpi, writer))
+        writer.finish()
+        return sizes
+    except OSError:
+        writer.raise_if_stopped()
+        raise
     except pypdfium2.PdfiumError as error:
         raise DocumentRejected("unreadable") from error
 
 
 def _written(
-    file: BinaryIO, regions: Sequence[Region], dpi: int, destination: BinaryIO
+    file: BinaryIO, regions: Sequence[Region], dpi: int, writer: MeasuringWriter
 ) -> Iterator[int]:
     with pypdfium2.PdfDocument(file) as pdf:
         for number, on_page in groupby(regions, key=lambda region: region.page):
@@ -45,9 +54,9 @@ def _written(
                 raise RegionOutside
             picture = _rendered(pdf[number - 1], dpi / _POINTS_PER_INCH)
             for region in on_page:
-                begin = destination.tell()
-                picture.crop(_box(region, picture.size)).save(destination, format="PNG")
-                yield destination.tell() - begin
+                png = io.BytesIO()
+                picture.crop(_box(region, picture.size)).save(png, format="PNG")
+                yield writer.write(png.getvalue())
 
 
 def _rendered(page: pypdfium2.PdfPage, scale: float) -> Image.Image:

@@ -72,6 +72,11 @@ def raise_if_rejected(answer: Mapping[str, Any]) -> None:
     raise DocumentRejected(str(reason), numbers)
 
 
+def wrote_nothing_more(answer: Mapping[str, Any]) -> bool:
+    """Whether the process says that its file takes no more bytes. Look whether that is so."""
+    return "os_error" in answer
+
+
 def inspection(answer: Mapping[str, Any], limits: InspectionLimits) -> Inspection:
     value = _mapping(answer, "inspection")
     libmagic_type = value.get("libmagic_type")

@@ -54,6 +54,8 @@ def _answer(request: dict[str, Any], descriptors: list[int]) -> channel.Message:
         return {"rejected": rejected.reason, "detail": rejected.detail}
     except MemoryError:
         return {"out_of_memory": True}
+    except OSError as error:  # of what is written: reading is the engines' to judge
+        return {"os_error": error.errno}
 
 
 @contextlib.contextmanager
@@ -61,8 +63,15 @@ def _opened(descriptors: list[int], *, writable_last: bool) -> Iterator[list[Bin
     with contextlib.ExitStack() as stack:
         files: list[BinaryIO] = []
         for number, descriptor in enumerate(descriptors):
-            mode = "r+b" if writable_last and number == len(descriptors) - 1 else "rb"
-            files.append(cast(BinaryIO, stack.enter_context(os.fdopen(descriptor, mode))))
+            if writable_last and number == len(descriptors) - 1:
+                # Not buffered: closing it must not fail. What an earlier request left goes.
+                file = stack.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+                with contextlib.suppress(OSError):  # a device cannot
+                    file.truncate(0)
+                file.seek(0)
+                files.append(cast(BinaryIO, file))
+            else:
+                files.append(stack.enter_context(os.fdopen(descriptor, "rb")))
         yield files
 
 
@@ -89,7 +98,6 @@ def _assemble(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message
         for part in request["parts"]
     ]
     assembled = assemble_pdf(parts, destination, AssemblyLimits(**request["limits"]))
-    destination.flush()
     return {"assembled": asdict(assembled)}
 
 
@@ -117,7 +125,6 @@ def _cut_regions(request: dict[str, Any], files: list[BinaryIO]) -> channel.Mess
         sizes = cut_regions(document, regions, request["dpi"], destination)
     except RegionOutside:
         return {"region_outside": True}
-    destination.flush()
     return {"sizes": sizes}
 
 
