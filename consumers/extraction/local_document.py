@@ -324,13 +324,15 @@ class LocalDocument:
         files, name = self._files, _source_name(number)
 
         def fetch() -> Download:
-            downloaded = services.sources.download(
-                bucket,
-                key,
-                files.file(name),
-                max_bytes=bound,
-                expected_sha256=source.sha256,
-            )
+            with files.growing(name) as grow:
+                downloaded = services.sources.download(
+                    bucket,
+                    key,
+                    files.file(name),
+                    max_bytes=bound,
+                    expected_sha256=source.sha256,
+                    before_write=grow,
+                )
             files.account(name)
             return downloaded
 
