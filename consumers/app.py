@@ -33,6 +33,7 @@ from consumers.memory import trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
+from consumers.providers.regions import RegionCutter
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
 from consumers.runtime.clock import SystemClock
 from consumers.runtime.control import Failure, Worker
@@ -48,7 +49,6 @@ from consumers.settings import Settings, SettingsError
 from consumers.status_page import Health, status_page
 from consumers.status_report import Reporter
 from consumers.stores import open_store
-from schemas.policy import Policy
 from sinks.images import ImageStore
 from sinks.job_records import JobRecordStore
 from sinks.manifests import ManifestStore
@@ -330,7 +330,7 @@ def _services(
         ),
         worker_id=worker_id,
         policies=settings.policies,
-        providers=_providers(settings, metrics, stack),
+        providers=_providers(settings, metrics, sandbox.cut_regions, stack),
         secrets=_secrets(settings.secrets_dir),
         topics=settings.topics,
         store=store,
@@ -384,7 +384,7 @@ def _stores(settings: Settings, metrics: Metrics, stack: ExitStack) -> tuple:  #
 
 
 def _providers(
-    settings: Settings, metrics: Metrics, stack: ExitStack
+    settings: Settings, metrics: Metrics, cut_regions: RegionCutter, stack: ExitStack
 ) -> Mapping[str, ProviderService]:
     services = {}
     for name in sorted({policy.provider for policy in settings.policies.values()}):
@@ -395,12 +395,15 @@ def _providers(
                 f"providers.{name}: a policy uses this provider and it is not configured",
             )
         try:
-            provider = build(configured.model_copy(update={"name": configured.name or name}))
+            provider = build(
+                configured.model_copy(update={"name": configured.name or name}),
+                cut_regions=cut_regions,
+            )
         except SettingsInvalid as error:
             raise Refused(Exit.CONFIG, str(error)) from None
         stack.callback(provider.close)
         for objection in problems_at_start(
-            provider, forbidden_regions=_forbidden_regions(settings, name)
+            provider, forbidden_regions=settings.forbidden_regions(name)
         ):
             if objection.forbids:
                 raise Refused(Exit.CONFIG, f"providers.{name}: {objection.text}")
@@ -410,7 +413,7 @@ def _providers(
         services[name] = ProviderService(
             provider=ObservedProvider(provider, metrics),
             slots=Limiter(slots),
-            schedule=schedule_for(_policies_of(settings, name)),
+            schedule=schedule_for(settings.policies_of(name)),
             calls=Dependency(provider.name, pools.PROVIDER),
             downloads=Dependency(f"{provider.name}-download", pools.DOWNLOAD),
         )
@@ -419,18 +422,8 @@ def _providers(
 
 def _gate(settings: Settings, provider: str) -> Gate:
     """Nobody waits longer than the most patient job may take."""
-    patience = max(policy.polling.deadline_s for policy in _policies_of(settings, provider))
+    patience = max(policy.polling.deadline_s for policy in settings.policies_of(provider))
     return Gate(max_wait_s=min(MAX_WAIT_S, patience))
-
-
-def _forbidden_regions(settings: Settings, provider: str) -> set[str]:
-    """Of all policies that use the provider: it is asked once, for all of their documents."""
-    policies = _policies_of(settings, provider)
-    return {region for policy in policies for region in policy.forbidden_regions}
-
-
-def _policies_of(settings: Settings, provider: str) -> list[Policy]:
-    return [p for p in settings.policies.values() if p.provider == provider]
 
 
 def _secrets(directory: Path | None) -> dict[str, str]:

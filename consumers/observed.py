@@ -167,9 +167,15 @@ class CountedWrites:
         *,
         max_bytes: int,
         expected_sha256: str | None = None,
+        before_write: Callable[[int], None] | None = None,
     ) -> Download:
         return self._store.download(
-            bucket, key, destination, max_bytes=max_bytes, expected_sha256=expected_sha256
+            bucket,
+            key,
+            destination,
+            max_bytes=max_bytes,
+            expected_sha256=expected_sha256,
+            before_write=before_write,
         )
 
     def put(

@@ -330,3 +330,10 @@ class Settings(Section):
     """By name; ``default`` is always there."""
     secrets_dir: Path | None = None
     """A directory with one file per password secret that events may refer to by name."""
+
+    def policies_of(self, provider: str) -> list[Policy]:
+        return [policy for policy in self.policies.values() if policy.provider == provider]
+
+    def forbidden_regions(self, provider: str) -> set[str]:
+        """Of all policies that use the provider: it is asked once, for all of their documents."""
+        return {r for policy in self.policies_of(provider) for r in policy.forbidden_regions}

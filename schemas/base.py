@@ -25,6 +25,9 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Code = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 """A bounded machine-readable word: reason codes, provider statuses, stages."""
 
+MediaType = Annotated[
+    str, StringConstraints(pattern=r"^[a-zA-Z0-9.+-]{1,60}/[a-zA-Z0-9.+-]{1,60}$")
+]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

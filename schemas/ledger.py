@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Code, Contract, Id
+from schemas.base import Code, Contract, Id, MediaType
 
 
 class LedgerRecord(Contract):
@@ -38,6 +38,12 @@ class LedgerRecord(Contract):
     images: int | None = None
     causes: dict[Code, float] | None = None
     """Of an ended document: its end-to-end seconds by cause (`consumers.stages.CAUSES`)."""
+    libmagic_type: MediaType | None = None
+    """Of a validated document: what libmagic takes it for. No verdict depends on it."""
+    libmagic_version: int | None = None
+    """Of the library that said so: 545 is 5.45."""
+    header_offset: int | None = Field(None, ge=0)
+    """Of a validated document: bytes before its PDF header."""
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None

@@ -51,11 +51,46 @@ def cyclic_page_tree() -> bytes:
     )
 
 
-def deep_page_tree(depth: int) -> bytes:
+def deep_page_tree(depth: int, leaves: int = 1) -> bytes:
+    """One page at the end of a chain of nodes, the last of which lists it so many times."""
     objects = {1: b"<</Type/Catalog/Pages 2 0 R>>"}
     for node in range(2, depth + 2):
         objects[node] = b"<</Type/Pages/Count 1/Kids[%d 0 R]>>" % (node + 1)
+    objects[depth + 1] = b"<</Type/Pages/Kids[%s]>>" % (b" %d 0 R" % (depth + 2) * leaves)
     objects[depth + 2] = _page(depth + 1)
+    return raw_pdf(objects)
+
+
+def deep_page_tree_with_pages(depth: int) -> bytes:
+    """A page and the next node in each node: `depth` pages, so many points high as their number.
+
+    All are 200 points wide and turned by 90 degrees, those of the lower half by 180, as their nodes
+    say and not they.
+    """
+    objects = {1: b"<</Type/Catalog/Pages 2 0 R>>"}
+    for level in range(1, depth + 1):
+        node, page = 2 * level, 2 * level + 1
+        more = b""
+        if level in (1, depth // 2 + 1):
+            more = b"/Rotate %d" % (90 if level == 1 else 180)
+        below = b"%d 0 R" % (node + 2) if level < depth else b""
+        objects[node] = b"<</Type/Pages/Count %d%s/MediaBox[0 0 200 %d]/Kids[%d 0 R %s]>>" % (
+            depth + 1 - level,
+            more,
+            level,
+            page,
+            below,
+        )
+        objects[page] = b"<</Type/Page/Parent %d 0 R>>" % node
+    return raw_pdf(objects)
+
+
+def deep_page_tree_with_a_cycle(depth: int) -> bytes:
+    objects = {1: b"<</Type/Catalog/Pages 2 0 R>>"}
+    for node in range(2, depth + 2):
+        objects[node] = b"<</Type/Pages/Count 1/Kids[%d 0 R %d 0 R]>>" % (depth + 2, node + 1)
+    objects[depth + 1] = b"<</Type/Pages/Count 1/Kids[2 0 R]>>"
+    objects[depth + 2] = _page(2)
     return raw_pdf(objects)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from consumers.cli.common import ConfigOption, JsonOption, Problem, SetOption, settings
 
 if TYPE_CHECKING:
+    from consumers.extraction.documents.model import Region
     from consumers.operations.compare import Way
     from consumers.settings import Settings
     from schemas.policy import Policy
@@ -87,7 +89,10 @@ def _ways(found: Settings, policy: Policy, names: list[str], prices: dict[str, f
         if configured is None:
             raise Problem(f"--provider {name}: not configured (section providers)")
         try:
-            provider = build(configured.model_copy(update={"name": configured.name or name}))
+            provider = build(
+                configured.model_copy(update={"name": configured.name or name}),
+                cut_regions=_cut_in_a_sandbox,
+            )
         except SettingsInvalid as error:
             raise Problem(str(error)) from None
         for objection in problems_at_start(provider, forbidden_regions=policy.forbidden_regions):
@@ -108,6 +113,13 @@ def _ways(found: Settings, policy: Policy, names: list[str], prices: dict[str, f
             )
         )
     return ways
+
+
+def _cut_in_a_sandbox(document: Path, regions: Sequence[Region], dpi: int) -> list[bytes]:
+    from consumers.extraction.sandbox import Sandbox
+
+    with Sandbox(1) as sandbox:
+        return sandbox.cut_regions(document, regions, dpi)
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

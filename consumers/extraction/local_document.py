@@ -59,6 +59,8 @@ class Local:
     pages: int
     page_runs: tuple[PageRun, ...]
     parser: str
+    as_it_came: Inspection
+    """Of the document before a copy was made to be submitted for it."""
 
 
 class _NoRoomToRebuild(Exception):
@@ -227,8 +229,15 @@ class LocalDocument:
             except _NoRoomToRebuild:
                 # The source was given back: documents that keep theirs would wait for each other.
                 self._local = yield from self._validated()
+            found = self._local.as_it_came
             self._scope.note(
-                "validated", stage="validate", bytes=self._local.bytes, pages=self._local.pages
+                "validated",
+                stage="validate",
+                bytes=self._local.bytes,
+                pages=self._local.pages,
+                libmagic_type=found.libmagic_type or None,
+                libmagic_version=found.libmagic_version,
+                header_offset=found.header_offset,
             )
         return self._local
 
@@ -315,13 +324,15 @@ class LocalDocument:
         files, name = self._files, _source_name(number)
 
         def fetch() -> Download:
-            downloaded = services.sources.download(
-                bucket,
-                key,
-                files.file(name),
-                max_bytes=bound,
-                expected_sha256=source.sha256,
-            )
+            with files.growing(name) as grow:
+                downloaded = services.sources.download(
+                    bucket,
+                    key,
+                    files.file(name),
+                    max_bytes=bound,
+                    expected_sha256=source.sha256,
+                    before_write=grow,
+                )
             files.account(name)
             return downloaded
 
@@ -369,6 +380,7 @@ class LocalDocument:
         inspection: Inspection = yield from self._sandboxed(
             self._scope, partial(services.sandbox.inspect, path, inspection_limits)
         )
+        as_it_came = inspection
         if page_map is None and inspection.seen_differently:
             path, inspection = yield from self._rebuilt(path, inspection, inspection_limits)
         if self._expected_sha256 not in (None, inspection.sha256):
@@ -382,6 +394,7 @@ class LocalDocument:
             pages=inspection.pages,
             page_runs=runs_of(page_map) if page_map else ((1, 1, inspection.pages),),
             parser=inspection.engine,
+            as_it_came=as_it_came,
         )
 
     def _rebuilt(self, path: Path, inspection: Inspection, limits: InspectionLimits) -> Task:

@@ -22,7 +22,7 @@ from http import HTTPStatus
 
 from consumers.extraction.documents.model import DocumentRejected
 from consumers.extraction.sandbox.errors import SandboxClosed, SandboxError, SandboxUnavailable
-from consumers.extraction.workspace import WorkspaceFull
+from consumers.extraction.workspace import LargerThanQuota, WorkspaceFull
 from consumers.providers.errors import (
     DocumentRefused,
     NotAuthorized,
@@ -83,6 +83,8 @@ def classify(error: Exception) -> Classified:
         return Classified(Verdict.SYSTEMIC, type(error).__name__, decisive=True)
     if isinstance(error, WorkspaceFull):
         return Classified(Verdict.SYSTEMIC, "workspace_full", decisive=True)
+    if isinstance(error, LargerThanQuota):
+        return Classified(Verdict.DOCUMENT, "temp_quota", Reason.TOO_LARGE)
     if isinstance(error, FileNotFoundError):
         # A temporary file went away under the call: waiting would not bring it back.
         return Classified(Verdict.ATTEMPT, "file_gone", Reason.INTERNAL_ERROR)

@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
 _PREFIX = "worker-"
 _LOCK_SUFFIX = ".lock"
@@ -39,6 +38,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 class WorkspaceFull(Exception):
     """No room for temporary files. The next document would fare the same, so it is never that
     document's fault: wait until others are done, and take in nothing meanwhile."""
+
+
+class LargerThanQuota(Exception):
+    """One document needs more than all temporary files may have: no waiting would help it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,18 +239,36 @@ class DocumentFiles:
         return True
 
     @contextlib.contextmanager
-    def create(self, name: str) -> Iterator[AccountedFile]:
-        """A new private file to write to, counted while it grows; removed if the block fails.
+    def growing(self, name: str) -> Iterator[Callable[[int], None]]:
+        """For a block that writes a file of a size that may not be known: call what this gives with
+        the number of bytes before they are written. Up to what was reserved they count already.
 
-        Raises FileExistsError, and from `write` WorkspaceFull.
+        Raises, from there, WorkspaceFull, and LargerThanQuota where the document by itself is. If
+        the block fails, the file is removed and no more than the reservation goes on counting.
         """
-        path = self.file(name)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with self._lock:
+            reserved = self._sizes.get(name, 0)
+        written = 0
+
+        def grow(size: int) -> None:
+            nonlocal written
+            written += size
+            with self._lock:
+                more, total = written - self._sizes.get(name, 0), sum(self._sizes.values())
+            if total + more > self._workspace.quota_bytes:
+                raise LargerThanQuota("the document is larger than the quota of temporary files")
+            if more > 0:
+                self._grow(name, more)
+
         try:
-            with os.fdopen(descriptor, "w+b") as file:
-                yield AccountedFile(file, lambda size: self._grow(name, size))
+            yield grow
         except BaseException:
-            self.remove(name)
+            self.file(name).unlink(missing_ok=True)
+            with self._lock:
+                beyond = self._sizes.get(name, 0) - reserved
+                if beyond > 0:
+                    self._sizes[name] = reserved
+                    self._workspace._release(beyond)
             raise
 
     def account(self, name: str) -> int:
@@ -303,21 +324,6 @@ class DocumentFiles:
             else:
                 self._workspace._release(-size)
             self._sizes[name] = self._sizes.get(name, 0) + size
-
-
-class AccountedFile:
-    """A file opened for writing, whose bytes count against the quota before they are written."""
-
-    def __init__(self, file: BinaryIO, grow: Callable[[int], None]) -> None:
-        self._file = file
-        self._grow = grow
-
-    def write(self, data: bytes) -> int:
-        self._grow(len(data))
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
 
 
 def _check_name(name: str) -> None:

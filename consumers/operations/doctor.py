@@ -206,10 +206,9 @@ def check_sandbox(settings: Settings) -> Iterator[Check]:
                     temporary_directory=Path(folder),
                 ),
             )
-            try:
+            with sandbox:
+                isolated = sandbox.network_isolated
                 pages = sandbox.inspect(page, InspectionLimits()).pages
-            finally:
-                sandbox.close()
         except ValueError as error:
             yield failed("sandbox", f"sandbox: {error}", "correct that setting of sandbox")
         except (SandboxError, DocumentRejected) as error:
@@ -221,6 +220,17 @@ def check_sandbox(settings: Settings) -> Iterator[Check]:
         else:
             said = f"a process with {format_size(limits.memory)} read {pages} page"
             yield ok("sandbox", said)
+            yield from _network(isolated)
+
+
+def _network(isolated: bool) -> Iterator[Check]:
+    if not isolated:
+        yield warning(
+            "sandbox network",
+            "this kernel takes the network from no process, so only Python code in the sandbox is "
+            "kept off it",
+            "allow seccomp filters in the container, and bound what it may connect to",
+        )
 
 
 def _write_a_page(file: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from consumers.operations.checks import Check, failed, ok, warning
 from consumers.providers.errors import JobNotFound, NotAuthorized, OutOfCredit, ProviderError
 from consumers.providers.protocol import Provider
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
 from consumers.settings import Settings
 
@@ -18,21 +19,24 @@ NOBODYS_JOB = "00000000-0000-0000-0000-000000000000"
 
 def check_providers(settings: Settings) -> Iterator[Check]:
     """Those that a policy uses."""
-    policies = settings.policies.values()
-    for name in sorted({policy.provider for policy in policies}):
-        forbidden = {r for p in policies if p.provider == name for r in p.forbidden_regions}
+    for name in sorted({policy.provider for policy in settings.policies.values()}):
         what = f"providers.{name}"
         configured = settings.providers.get(name)
         if configured is None:
             yield failed(what, "a policy uses it and it is not configured", f"add [{what}]")
             continue
         try:
-            provider = build(configured.model_copy(update={"name": configured.name or name}))
+            provider = build(
+                configured.model_copy(update={"name": configured.name or name}),
+                cut_regions=cuts_nothing,
+            )
         except SettingsInvalid as error:
             yield failed(what, str(error), f"correct [{what}]")
             continue
         try:
-            problems = problems_at_start(provider, forbidden_regions=forbidden)
+            problems = problems_at_start(
+                provider, forbidden_regions=settings.forbidden_regions(name)
+            )
             reachable = f"check {what}.base_url, and that the service is up"
             for problem in problems:
                 rule = f"{reachable}; or take another provider where forbidden_regions applies"

@@ -16,7 +16,7 @@ from consumers.providers.failures import error_code
 from consumers.providers.http import ApiClient
 from consumers.providers.jobs_api import JobsApi
 from consumers.providers.protocol import Objection, Provider
-from consumers.providers.regions import RegionCutter, cut_regions
+from consumers.providers.regions import RegionCutter
 from consumers.providers.settings import Kind, ProviderSettings
 from consumers.providers.transport import Limits, origin_of
 
@@ -37,13 +37,12 @@ class ChecksItself(Protocol):
 def build(
     settings: ProviderSettings,
     *,
+    cut_regions: RegionCutter,
     environment: Mapping[str, str] | None = None,
-    cut_regions: RegionCutter = cut_regions,
 ) -> Provider:
     """The adapter for ``settings``.
 
-    ``cut_regions`` renders untrusted documents, for a service that tells boxes only: give one that
-    runs in the sandbox.
+    ``cut_regions`` renders untrusted documents, for a service that tells boxes only.
 
     Raises:
         SettingsInvalid: a setting is missing or cannot work.

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from consumers.extraction.documents.model import Region, RegionOutside
 from consumers.providers import answers
 from consumers.providers.aws import Clients, JobFolder, call
 from consumers.providers.discovery import by_region
@@ -37,7 +38,7 @@ from consumers.providers.protocol import (
     Submission,
     SubmitOptions,
 )
-from consumers.providers.regions import Region, RegionCutter
+from consumers.providers.regions import RegionCutter
 from consumers.providers.settings import ProviderSettings
 
 _STATES: Mapping[str, JobState] = {
@@ -122,7 +123,7 @@ class TextractProvider:
             return ()
         try:
             cut = self._cut_regions(document.path, regions, self._settings.render_dpi)
-        except ValueError:
+        except RegionOutside:
             raise CallFailed("regions_not_in_document", operation="images") from None
         return answers.numbered(
             RemoteImage(region.page, 0, data=png, media_type="image/png")

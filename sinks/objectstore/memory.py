@@ -97,6 +97,7 @@ class MemoryStore:
         *,
         max_bytes: int,
         expected_sha256: str | None = None,
+        before_write: Callable[[int], None] | None = None,
     ) -> Download:
         with PrivateFile(destination) as file:
             entry = self._request("get", bucket, key, lambda: self._entry("download", bucket, key))
@@ -105,6 +106,8 @@ class MemoryStore:
             sha256 = hashlib.sha256(entry.body).hexdigest()
             if expected_sha256 is not None and sha256 != expected_sha256:
                 raise ChecksumMismatch("download", bucket)
+            if before_write is not None:
+                before_write(len(entry.body))
             file.write(entry.body)
             file.keep()
         return Download(

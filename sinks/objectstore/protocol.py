@@ -6,7 +6,7 @@ with conditional writes), `MemoryStore` (simulation) and the latter with scripte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -105,12 +105,14 @@ class ObjectStore(Protocol):
         *,
         max_bytes: int,
         expected_sha256: str | None = None,
+        before_write: Callable[[int], None] | None = None,
     ) -> Download:
         """Stream into `destination` (must not exist, made 0600), hashing on the way.
 
         Raises ObjectNotFound, ObjectTooLarge (by the announced length, and again while reading),
         ChecksumMismatch, StoreUnavailable for a body cut short, FileExistsError, and OSError
-        of the local disk. On any failure the file is removed.
+        of the local disk. `before_write` is told the number of bytes of each piece before it is
+        written; what it raises ends the download. On any failure the file is removed.
         """
         ...
 

@@ -101,6 +101,7 @@ class S3Store:
         *,
         max_bytes: int,
         expected_sha256: str | None = None,
+        before_write: Callable[[int], None] | None = None,
     ) -> Download:
         with self._measured("download", bucket, key) as measure, PrivateFile(destination) as file:
             response = self._transport.send("GET", bucket, key, operation="download")
@@ -109,6 +110,8 @@ class S3Store:
                 chunks = self._transport.chunks("download", bucket, response, max_bytes=max_bytes)
                 for chunk in joined(chunks):
                     digest.update(chunk)
+                    if before_write is not None:
+                        before_write(len(chunk))
                     file.write(chunk)
                     measure.size += len(chunk)
             finally:

@@ -26,7 +26,7 @@ HERE = {
     "parts": "whether the causes add up to the end-to-end time",
     "scale": "1 to 64 workers by simulation",
 }
-ELSEWHERE = {"shards", "trace", "hanging"}
+ELSEWHERE = {"shards", "trace", "hanging", "sandbox"}
 """Programs of their own with arguments of their own."""
 
 

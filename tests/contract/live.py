@@ -26,6 +26,7 @@ from consumers.providers.settings import (
     ProviderSettings,
 )
 from tests import pdfs
+from tests.contract.cutting import cut_here
 
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 DEADLINE_SECONDS = 300.0
@@ -110,7 +111,7 @@ def _check(kind: Kind, account: _Account, env: Environment) -> LiveCheck:
     if missing:
         return LiveCheck(kind.value, NOT_RUN, f"needs {', '.join(missing)}")
     try:
-        provider = build(account.settings(env), environment=env)
+        provider = build(account.settings(env), cut_regions=cut_here, environment=env)
     except ValueError as error:
         return LiveCheck(kind.value, FAILED, str(error))
     try:

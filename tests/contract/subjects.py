@@ -22,6 +22,7 @@ from consumers.providers.settings import (
     ProviderSettings,
 )
 from tests import pdfs
+from tests.contract.cutting import cut_here
 from tests.contract.fakes import aws, google
 from tests.contract.fakes.aws import FakeAws
 from tests.contract.fakes.azure import FakeAzure
@@ -88,7 +89,7 @@ class Subject:
         return self.service.origin
 
     def built(self, **changes: Any) -> Provider:
-        return build(self.settings(**changes), environment={})
+        return build(self.settings(**changes), cut_regions=cut_here, environment={})
 
     def for_many_images(self) -> Provider:
         """An adapter for a test of how it lists images, which does not look at their pixels."""

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from consumers.providers.errors import SubmitUnknown, Throttled
 from consumers.providers.protocol import Document, JobState, Provider, SubmitOptions
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import build
 from consumers.providers.settings import Kind, ProviderSettings
 from tests import pdfs
@@ -35,7 +36,7 @@ def running(log: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], P
         settings = ProviderSettings(
             kind=Kind.INFRAI, base_url=address, token=SecretStr("fake-token")
         )
-        provider = build(settings, environment={})
+        provider = build(settings, cut_regions=cuts_nothing, environment={})
         yield process, provider, address
         provider.close()
     finally:

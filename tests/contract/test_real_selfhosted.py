@@ -16,6 +16,7 @@ import pytest
 
 from consumers.providers.errors import DocumentRefused, ImageExpired, JobNotFound, NotAuthorized
 from consumers.providers.protocol import Document, JobState, JobStatus, Provider, SubmitOptions
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import build, problems_at_start
 from consumers.providers.settings import Kind, ProviderSettings, SelfHostedSettings
 from tests import pdfs
@@ -72,7 +73,7 @@ def built(base_url: str, token: str = TOKEN) -> Provider:
         base_url=base_url,
         selfhosted=SelfHostedSettings(long_poll_seconds=5),
     )
-    return build(settings, environment={"EXTRACTOR_TOKEN": token})
+    return build(settings, cut_regions=cuts_nothing, environment={"EXTRACTOR_TOKEN": token})
 
 
 def document(folder: Path, content: bytes, pages: int = 1) -> Document:

@@ -39,11 +39,21 @@ def test_every_ledger_line_keeps_to_its_contract(simulator: Simulator) -> None:
     def check(message: Message) -> None:
         record = LedgerRecord.model_validate_json(message.value or b"")
         events.add(record.event)
+        if record.event == "validated":
+            assert record.libmagic_type == "application/pdf"
+            assert (record.libmagic_version, record.header_offset) == (545, 0)
 
     for seed in range(60):
         simulator.run(from_seed(seed), on_journal=check)
     # Lines of every part of the life-cycle were among them.
-    assert {"accepted", "submitted", "finished", "manifest_written", "dead_lettered"} <= events
+    assert {
+        "accepted",
+        "validated",
+        "submitted",
+        "finished",
+        "manifest_written",
+        "dead_lettered",
+    } <= events
     assert {"attempt_failed", "another_job", "throttled", "rejected", "resumed"} <= events
 
 

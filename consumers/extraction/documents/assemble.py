@@ -9,7 +9,6 @@ decrypted. Where a file looks damaged its pages are those of the engine that see
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from pikepdf import Array, Dictionary, Name, Pdf
 from pypdf.generic import NameObject
 
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
+from consumers.extraction.documents.page_tree import open_deep
 from consumers.extraction.documents.prune import Pruner
+from consumers.extraction.documents.writing import MeasuringWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ def assemble_pdf(
     """Write the parts' pages, in this order, to `destination` (empty, seekable).
 
     Raises DocumentRejected with `page_range`, `unreadable`, `encrypted`, `no_pages`,
-    `too_many_pages` or `too_large`; `segment` in the detail is the 0-based part at fault.
+    `too_many_pages` or `too_large`; `segment` in the detail is the 0-based part at fault. Raises
+    OSError where `destination` takes no more bytes.
     """
     target = pikepdf.new()
     version = "1.3"
@@ -66,7 +68,7 @@ def assemble_pdf(
             layers.write()
             if not ranges:
                 raise DocumentRejected("no_pages")
-            writer = _MeasuringWriter(destination, limits.max_bytes)
+            writer = MeasuringWriter(destination, limits.max_bytes)
             _save(target, writer, version)
         finally:
             for source in sources:
@@ -85,11 +87,21 @@ def _open(part: OpenPart, index: int) -> Pdf:
             "encrypted", {"segment": index, "password_given": int(part.password is not None)}
         ) from error
     except Exception:
-        return _open_repaired(part, index)
+        return _open_otherwise(part, index)
 
     if part.rebuild or _declared_pages(part) != len(pdf.pages) or pdf.get_warnings():
         return _or_repaired(pdf, part, index)
     return pdf
+
+
+def _open_otherwise(part: OpenPart, index: int) -> Pdf:
+    """A file that qpdf gives up on, which it does for no more than a deep page tree."""
+    try:
+        return open_deep(part.file, part.password)
+    except MemoryError:
+        raise
+    except Exception:  # it is something else, and pypdf may know better
+        return _open_repaired(part, index)
 
 
 def _declared_pages(part: OpenPart) -> int | None:
@@ -256,32 +268,7 @@ def _version(source: Pdf) -> str:
     return version if version in {f"1.{minor}" for minor in range(8)} | {"2.0"} else "1.7"
 
 
-class _MeasuringWriter(io.RawIOBase):
-    """Hashes and counts what passes to a file, and stops at a limit."""
-
-    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
-        self._file = file
-        self._max_bytes = max_bytes
-        self.size = 0
-        self.digest = hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes) -> int:  # type: ignore[override]
-        self.size += len(data)
-        if self.size > self._max_bytes:
-            raise _TooLarge
-        self.digest.update(data)
-        self._file.write(data)
-        return len(data)
-
-
-class _TooLarge(Exception):
-    pass
-
-
-def _save(target: Pdf, writer: _MeasuringWriter, version: str) -> None:
+def _save(target: Pdf, writer: MeasuringWriter, version: str) -> None:
     try:
         target.save(
             cast(BinaryIO, writer),
@@ -294,11 +281,9 @@ def _save(target: Pdf, writer: _MeasuringWriter, version: str) -> None:
             compress_streams=False,
             fix_metadata_version=False,
         )
+        writer.finish()
     except MemoryError:
         raise
     except Exception as error:
-        if writer.size > writer._max_bytes:
-            raise DocumentRejected(
-                "too_large", {"bytes": writer.size, "max_bytes": writer._max_bytes}
-            ) from error
+        writer.raise_if_stopped()
         raise DocumentRejected("unreadable") from error

@@ -15,6 +15,7 @@ files; pikepdf is asked about whatever pypdf gives up on, runs out of its share 
 finds no pages in (it alone reports 0 pages for some damaged files that have pages). It is also the
 second opinion on a count of pypdf's, which leaves out a page of a damaged /Type without a word: the
 larger number counts, so that no page is lost unnoticed. Where pikepdf sees fewer, or opens nothing,
+or where its page tree is deeper than any engine goes by itself (`page_tree`),
 the document is `seen_differently`, and `LocalDocument` submits a rebuilt copy of it: a service may
 read it with such an engine. A document is unreadable only when neither
 reads it. 0 pages is invalid. pdfium is not asked: it aborts its process on hostile files, and it
@@ -38,6 +39,7 @@ import pypdf
 from pypdf.errors import FileNotDecryptedError
 
 from consumers.extraction.documents.model import DocumentRejected, Inspection, InspectionLimits
+from consumers.extraction.documents.page_tree import flatten
 from consumers.extraction.documents.signature import (
     LIBMAGIC_BYTES,
     header_offset,
@@ -160,8 +162,12 @@ def _count_with_pikepdf(file: BinaryIO, password: str | None) -> _Counted:
     except pikepdf.PasswordError as error:
         raise _NeedsPassword from error
     with pdf:
+        try:
+            pages, deep = len(pdf.pages), False
+        except pikepdf.PdfError:  # perhaps only because of the depth of the tree
+            pages, deep = flatten(pdf), True
         # It counts only where pypdf gave up or left pages out, which is what makes it a repair.
-        return _Counted(len(pdf.pages), pdf.is_encrypted, "pikepdf", repaired=True)
+        return _Counted(pages, pdf.is_encrypted, "pikepdf", repaired=True, seen_differently=deep)
 
 
 def _with_second_opinion(counted: _Counted, file: BinaryIO, password: str | None) -> _Counted:
@@ -173,7 +179,9 @@ def _with_second_opinion(counted: _Counted, file: BinaryIO, password: str | None
         return replace(counted, seen_differently=True)
     if second.pages > counted.pages:
         return second
-    return replace(counted, seen_differently=second.pages < counted.pages)
+    return replace(
+        counted, seen_differently=second.seen_differently or second.pages < counted.pages
+    )
 
 
 class _Complaints(logging.Handler):

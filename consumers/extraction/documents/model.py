@@ -87,6 +87,24 @@ class Assembled:
     """For each page of the new PDF: the 0-based part it is from and its 1-based page there."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Region:
+    """A box on a page; `page` is 1-based, the rest are fractions of the page's size as shown."""
+
+    page: int
+    top: float
+    left: float
+    height: float
+    width: float
+
+
+class RegionOutside(ValueError):
+    """A region is on no page of the document, or its page is too large to render."""
+
+    def __init__(self) -> None:
+        super().__init__("a region is on no page of the document, or on one too large to render")
+
+
 DEFAULT_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/jp2", "image/j2c", "image/tiff"})
 
 

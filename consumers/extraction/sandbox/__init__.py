@@ -19,6 +19,8 @@ from consumers.extraction.documents.model import (
     ImageLimits,
     Inspection,
     InspectionLimits,
+    Region,
+    RegionOutside,
     RejectedImage,
     VerifiedImage,
 )
@@ -41,6 +43,8 @@ __all__ = [
     "ImageLimits",
     "Inspection",
     "InspectionLimits",
+    "Region",
+    "RegionOutside",
     "RejectedImage",
     "Sandbox",
     "SandboxClosed",

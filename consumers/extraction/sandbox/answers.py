@@ -19,6 +19,7 @@ from consumers.extraction.documents.model import (
     ImageLimits,
     Inspection,
     InspectionLimits,
+    RegionOutside,
     RejectedImage,
     VerifiedImage,
 )
@@ -71,6 +72,11 @@ def raise_if_rejected(answer: Mapping[str, Any]) -> None:
     raise DocumentRejected(str(reason), numbers)
 
 
+def wrote_nothing_more(answer: Mapping[str, Any]) -> bool:
+    """Whether the process says that its file takes no more bytes. Look whether that is so."""
+    return "os_error" in answer
+
+
 def inspection(answer: Mapping[str, Any], limits: InspectionLimits) -> Inspection:
     value = _mapping(answer, "inspection")
     libmagic_type = value.get("libmagic_type")
@@ -118,6 +124,22 @@ def images(
     if not isinstance(values, list) or len(values) != count:
         raise InvalidAnswer
     return [_image(value, limits) for value in values]
+
+
+def cut_sizes(answer: Mapping[str, Any], count: int, total: int) -> list[int]:
+    """The sizes of `count` files that were written one after the other, `total` bytes.
+
+    Raises RegionOutside.
+    """
+    if answer.get("region_outside") is True:
+        raise RegionOutside
+    values = answer.get("sizes")
+    if not isinstance(values, list) or len(values) != count:
+        raise InvalidAnswer
+    sizes = [_number({"size": value}, "size", minimum=1) for value in values]
+    if sum(sizes) != total:
+        raise InvalidAnswer
+    return sizes
 
 
 def _image(value: object, limits: ImageLimits) -> VerifiedImage | RejectedImage:

@@ -19,11 +19,15 @@ from consumers.extraction.documents.model import (
     DocumentRejected,
     ImageLimits,
     InspectionLimits,
+    Region,
+    RegionOutside,
     RejectedImage,
 )
 from consumers.extraction.sandbox import channel
 from consumers.extraction.sandbox.confine import limit_cpu_seconds
 
+# Operations whose last file is written.
+_WRITING = frozenset({"assemble", "cut_regions"})
 # Of the CPU time of an inspection, what the first engine may use before the second is asked.
 FIRST_ENGINE_SHARE = 0.3
 
@@ -44,12 +48,14 @@ def serve(connection: socket.socket) -> None:
 
 def _answer(request: dict[str, Any], descriptors: list[int]) -> channel.Message:
     try:
-        with _opened(descriptors, writable_last=request["operation"] == "assemble") as files:
+        with _opened(descriptors, writable_last=request["operation"] in _WRITING) as files:
             return _OPERATIONS[request["operation"]](request, files)
     except DocumentRejected as rejected:
         return {"rejected": rejected.reason, "detail": rejected.detail}
     except MemoryError:
         return {"out_of_memory": True}
+    except OSError as error:  # of what is written: reading is the engines' to judge
+        return {"os_error": error.errno}
 
 
 @contextlib.contextmanager
@@ -57,8 +63,15 @@ def _opened(descriptors: list[int], *, writable_last: bool) -> Iterator[list[Bin
     with contextlib.ExitStack() as stack:
         files: list[BinaryIO] = []
         for number, descriptor in enumerate(descriptors):
-            mode = "r+b" if writable_last and number == len(descriptors) - 1 else "rb"
-            files.append(cast(BinaryIO, stack.enter_context(os.fdopen(descriptor, mode))))
+            if writable_last and number == len(descriptors) - 1:
+                # Not buffered: closing it must not fail. What an earlier request left goes.
+                file = stack.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+                with contextlib.suppress(OSError):  # a device cannot
+                    file.truncate(0)
+                file.seek(0)
+                files.append(cast(BinaryIO, file))
+            else:
+                files.append(stack.enter_context(os.fdopen(descriptor, "rb")))
         yield files
 
 
@@ -85,7 +98,6 @@ def _assemble(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message
         for part in request["parts"]
     ]
     assembled = assemble_pdf(parts, destination, AssemblyLimits(**request["limits"]))
-    destination.flush()
     return {"assembled": asdict(assembled)}
 
 
@@ -104,6 +116,18 @@ def _verify_images(request: dict[str, Any], files: list[BinaryIO]) -> channel.Me
     return {"images": images}
 
 
+def _cut_regions(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    from consumers.extraction.documents.regions import cut_regions  # few workers need pdfium
+
+    document, destination = files
+    regions = [Region(*values) for values in request["regions"]]
+    try:
+        sizes = cut_regions(document, regions, request["dpi"], destination)
+    except RegionOutside:
+        return {"region_outside": True}
+    return {"sizes": sizes}
+
+
 def _warm_up(_request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
     return {"warm": len(files)}
 
@@ -112,6 +136,7 @@ _OPERATIONS = {
     "inspect": _inspect,
     "assemble": _assemble,
     "verify_images": _verify_images,
+    "cut_regions": _cut_regions,
     "warm_up": _warm_up,
 }
 

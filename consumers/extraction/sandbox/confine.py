@@ -21,8 +21,8 @@ _OPEN_FILES = 256
 def leave_network() -> bool:
     """Move this single-threaded process, and all it will fork, to a network of its own.
 
-    Returns whether the kernel did; many container runtimes do not let it. `disable_sockets` is
-    the second line of defence in either case.
+    Returns whether the kernel did; many container runtimes do not let it, and then it is for
+    `seccomp.forbid_sockets`.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     return any(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from consumers.extraction.sandbox import channel
 
+_PROBED_BYTES = 64 * 1024
+
 
 def total_bytes(descriptors: Sequence[int]) -> int:
     """The size of open files together."""
@@ -25,6 +27,16 @@ def open_for_reading(paths: Sequence[Path]) -> Iterator[list[int]]:
         yield descriptors
     finally:
         channel.close_all(descriptors)
+
+
+def check_room(descriptor: int) -> None:
+    """See whether an open file takes more bytes, as somebody says that it does not.
+
+    Raises OSError: it is so.
+    """
+    size, end = os.fstat(descriptor).st_size, os.fstat(descriptor).st_size + _PROBED_BYTES
+    while size < end:
+        size += os.pwrite(descriptor, bytes(end - size), size)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import sys
 import time
 import warnings
 
-from consumers.extraction.sandbox import channel, confine
+from consumers.extraction.sandbox import channel, confine, seccomp
 
 _GRACE_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
@@ -32,12 +32,12 @@ def main() -> None:
     except Exception as error:
         channel.send(connection, {"unavailable": f"{type(error).__name__}: {error}"[:500]})
         return
-    network_isolated = confine.leave_network()
+    isolated = [confine.leave_network(), seccomp.forbid_sockets()]  # either would do
     # Objects that exist now are never looked at by the collector again, so that the children go on
     # sharing their memory.
     gc.collect()
     gc.freeze()
-    channel.send(connection, {"ready": True, "network_isolated": network_isolated})
+    channel.send(connection, {"ready": True, "network_isolated": any(isolated)})
     children: set[int] = set()
     try:
         _serve(connection, children)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +21,7 @@ from consumers.extraction.documents.model import (
     ImageLimits,
     Inspection,
     InspectionLimits,
+    Region,
     RejectedImage,
     VerifiedImage,
 )
@@ -29,7 +34,7 @@ from consumers.extraction.sandbox.errors import (
     SandboxTimeout,
     SandboxUnavailable,
 )
-from consumers.extraction.sandbox.files import created, open_for_reading, total_bytes
+from consumers.extraction.sandbox.files import check_room, created, open_for_reading, total_bytes
 from consumers.extraction.sandbox.limits import MIB, SandboxLimits
 from consumers.extraction.sandbox.process import (
     LIMIT_SIGNALS,
@@ -49,9 +54,13 @@ IMAGE_BYTES_PER_REQUEST = 16 * MIB
 _IMAGE_BYTES_PER_SECOND = 1 * MIB
 _PDF_BYTES_PER_SECOND = 32 * MIB
 
+# One request renders one page: a scan of 200 dpi takes 0.1 to 0.5 s to render and to compress.
+_SECONDS_TO_RENDER = 10.0
+
 
 class _Interrupted(Exception):
-    """The process was ended from outside, which says nothing about the document."""
+    """The process was ended from outside, or wrote to a disk that was full for a moment: neither
+    says anything about the document."""
 
 
 class _Slot:
@@ -171,9 +180,10 @@ class Sandbox:
                         for part in parts
                     ],
                 },
-                [*files, target],
+                files,
                 total_bytes(files) / _PDF_BYTES_PER_SECOND,
                 lambda answer: answers.assembled(answer, len(parts), limits),
+                destination=target,
             )
 
     def verify_images(
@@ -202,6 +212,37 @@ class Sandbox:
                 )
         return verdicts
 
+    def cut_regions(self, path: Path, regions: Sequence[Region], dpi: int) -> list[bytes]:
+        """One PNG for each region of the rendered pages, in their order: `dpi` dots per inch.
+
+        Raises RegionOutside, DocumentRejected, SandboxError, and OSError for the files.
+        """
+        cut: list[bytes] = []
+        for _, run in groupby(regions, key=lambda region: region.page):
+            cut += self._cut_page(path, list(run), dpi)
+        return cut
+
+    def _cut_page(self, path: Path, regions: Sequence[Region], dpi: int) -> list[bytes]:
+        with (
+            open_for_reading([path]) as files,
+            tempfile.TemporaryFile(dir=self._limits.temporary_directory) as target,
+        ):
+            sizes = self._call(
+                {
+                    "operation": "cut_regions",
+                    "regions": [astuple(region) for region in regions],
+                    "dpi": dpi,
+                },
+                files,
+                total_bytes(files) / _PDF_BYTES_PER_SECOND + _SECONDS_TO_RENDER,
+                lambda answer: answers.cut_sizes(
+                    answer, len(regions), os.fstat(target.fileno()).st_size
+                ),
+                destination=target.fileno(),
+            )
+            target.seek(0)
+            return [target.read(size) for size in sizes]
+
     @property
     def peak_bytes(self) -> int:
         """The most resident memory that any sandbox process has had."""
@@ -209,7 +250,8 @@ class Sandbox:
 
     @property
     def network_isolated(self) -> bool:
-        """Whether the kernel keeps the processes off the network; if not, only Python does."""
+        """Whether the kernel keeps the processes off the network, by a namespace or by a filter
+        of system calls; if not, only Python does."""
         return self._nursery.network_isolated
 
     def close(self) -> None:
@@ -235,17 +277,19 @@ class Sandbox:
         files: Sequence[int],
         more_seconds: float,
         parse: Callable[[channel.Message], T],
+        destination: int | None = None,
     ) -> T:
+        """`files` are read; `destination` is written anew, whatever an attempt before has left."""
         message["cpu_seconds"] = self._limits.cpu_seconds + more_seconds
         wall_seconds = self._limits.wall_seconds + more_seconds
         with _Slot(self._fast_lane, self._slow_lane) as slot:
             try:
-                return self._call_once(message, files, wall_seconds, parse, slot)
+                return self._call_once(message, files, wall_seconds, parse, slot, destination)
             except _Interrupted:
                 pass
             # Once more: the document may be blameless. A second time in a row it is not.
             try:
-                return self._call_once(message, files, wall_seconds, parse, slot)
+                return self._call_once(message, files, wall_seconds, parse, slot, destination)
             except _Interrupted:
                 raise self._counted(SandboxCrashed()) from None
 
@@ -256,10 +300,12 @@ class Sandbox:
         wall_seconds: float,
         parse: Callable[[channel.Message], T],
         slot: _Slot,
+        destination: int | None,
     ) -> T:
         process = self._take()
         try:
-            process.send(message, files, wall_seconds)
+            sent = files if destination is None else [*files, destination]
+            process.send(message, sent, wall_seconds)
             if not process.has_answer(self._limits.slow_after_seconds):
                 self._to_slow_lane(process, slot)
             answer = process.receive()
@@ -282,6 +328,11 @@ class Sandbox:
             self._end(process, slot, kill=True)
             raise self._counted(SandboxMemory())
         try:
+            if answers.wrote_nothing_more(answer):
+                if destination is None:
+                    raise answers.InvalidAnswer
+                check_room(destination)
+                raise _Interrupted  # there is room by now
             answers.raise_if_rejected(answer)
             result = parse(answer)
         except answers.InvalidAnswer:

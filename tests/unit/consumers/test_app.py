@@ -13,6 +13,7 @@ from consumers.app import Refused, _providers
 from consumers.metrics import Metrics
 from consumers.operations.checks import Verdict
 from consumers.operations.doctor_providers import check_providers
+from consumers.providers.regions import cuts_nothing
 from consumers.runtime.exits import Exit
 from consumers.settings import Settings, load
 from tests.contract.fakes.infrai import FakeInfrai
@@ -46,14 +47,14 @@ def test_a_service_that_may_process_where_one_policy_forbids_it_is_refused(
 ) -> None:
     forbidding = settings(service, forbidden_regions=["western"])
     with ExitStack() as stack, pytest.raises(Refused) as caught:
-        _providers(forbidding, Metrics(), stack)
+        _providers(forbidding, Metrics(), cuts_nothing, stack)
     assert caught.value.code == Exit.CONFIG
     assert "western" in caught.value.message
     (check,) = check_providers(forbidding)
     assert check.verdict is Verdict.FAILED
     with ExitStack() as stack:
         elsewhere = settings(service, forbidden_regions=["elsewhere"])
-        assert set(_providers(elsewhere, Metrics(), stack)) == {"infrai"}
+        assert set(_providers(elsewhere, Metrics(), cuts_nothing, stack)) == {"infrai"}
 
 
 def test_a_service_that_is_not_available_now_is_a_warning_only(
@@ -61,5 +62,5 @@ def test_a_service_that_is_not_available_now_is_a_warning_only(
 ) -> None:
     service.stop()
     with ExitStack() as stack, caplog.at_level(logging.WARNING):
-        assert set(_providers(settings(service), Metrics(), stack)) == {"infrai"}
+        assert set(_providers(settings(service), Metrics(), cuts_nothing, stack)) == {"infrai"}
     assert "cannot be read" in caplog.text

@@ -118,6 +118,36 @@ class ObjectStoreContract:
             store.download(bucket, "doc", tmp_path / "doc", max_bytes=5)
         assert list(tmp_path.iterdir()) == []
 
+    def test_download_tells_of_each_piece_before_it_is_written(
+        self, store: ObjectStore, bucket: str, tmp_path: Path
+    ) -> None:
+        size = 300_000
+        store.put(bucket, "doc", bytes(size), content_type=TEXT)
+        target = tmp_path / "doc"
+        told = 0
+
+        def before_write(more: int) -> None:
+            nonlocal told
+            assert target.stat().st_size == told
+            told += more
+
+        store.download(bucket, "doc", target, max_bytes=size, before_write=before_write)
+        assert told == size
+
+    def test_download_ends_with_what_is_raised_before_a_write_and_leaves_no_file(
+        self, store: ObjectStore, bucket: str, tmp_path: Path
+    ) -> None:
+        class NoRoom(Exception):
+            pass
+
+        def before_write(more: int) -> None:
+            raise NoRoom
+
+        store.put(bucket, "doc", b"123456", content_type=TEXT)
+        with pytest.raises(NoRoom):
+            store.download(bucket, "doc", tmp_path / "doc", max_bytes=10, before_write=before_write)
+        assert list(tmp_path.iterdir()) == []
+
     def test_download_with_another_checksum_leaves_no_file(
         self, store: ObjectStore, bucket: str, tmp_path: Path
     ) -> None:

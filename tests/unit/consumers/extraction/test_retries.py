@@ -16,7 +16,7 @@ from consumers.extraction.sandbox.errors import (
     SandboxTimeout,
     SandboxUnavailable,
 )
-from consumers.extraction.workspace import WorkspaceFull
+from consumers.extraction.workspace import LargerThanQuota, WorkspaceFull
 from consumers.providers import errors as provider
 from schemas.reasons import Reason
 from sinks.objectstore import errors as store
@@ -61,6 +61,7 @@ LOCAL_ROWS = [
     (SandboxUnavailable("x"), Verdict.SYSTEMIC, None),
     (SandboxClosed("x"), Verdict.SYSTEMIC, None),
     (WorkspaceFull("x"), Verdict.SYSTEMIC, None),
+    (LargerThanQuota("x"), Verdict.DOCUMENT, Reason.TOO_LARGE),
     (OSError(28, "No space left on device"), Verdict.SYSTEMIC, None),
     (KeyError("anything"), Verdict.BUG, Reason.INTERNAL_ERROR),
 ]

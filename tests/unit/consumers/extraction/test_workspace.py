@@ -4,11 +4,21 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from consumers.extraction.workspace import DocumentFiles, Swept, Workspace, WorkspaceFull, sweep
+from consumers.extraction.workspace import (
+    DocumentFiles,
+    LargerThanQuota,
+    Swept,
+    Workspace,
+    WorkspaceFull,
+    sweep,
+)
+from sinks.objectstore.bodies import PrivateFile
 
 MIB = 1024 * 1024
 
@@ -16,14 +26,19 @@ WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
 from consumers.extraction.workspace import Workspace
+from sinks.objectstore.bodies import PrivateFile
 
 workspace = Workspace(Path(sys.argv[1]), quota_bytes=1 << 40)
 document = workspace.document_files("doc")
-with document.create("source.pdf") as file:
+with (
+    document.growing("source.pdf") as before_write,
+    PrivateFile(document.file("source.pdf")) as file,
+):
+    before_write(12)
     file.write(b"patient data")
-    file.flush()
     print(workspace.path, flush=True)
     while True:
+        before_write(4)
         file.write(b"more")
 """
 
@@ -33,18 +48,41 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
+class Written:
+    """A file as a download writes it."""
+
+    def __init__(self, file: PrivateFile, before_write: Callable[[int], None]) -> None:
+        self._file = file
+        self._before_write = before_write
+
+    def write(self, data: bytes) -> None:
+        self._before_write(len(data))
+        self._file.write(data)
+
+    def write_all(self, *sizes: int) -> None:
+        for size in sizes:
+            self.write(bytes(size))
+
+
+@contextmanager
+def create(document: DocumentFiles, name: str) -> Iterator[Written]:
+    with document.growing(name) as before_write, PrivateFile(document.file(name)) as file:
+        yield Written(file, before_write)
+        file.keep()
+
+
 class WorkFailed(Exception):
     pass
 
 
 def fail_after_writing(document: DocumentFiles) -> None:
-    with document.create("source.pdf") as file:
+    with create(document, "source.pdf") as file:
         file.write(b"x")
     raise WorkFailed
 
 
 def fail_while_writing(document: DocumentFiles) -> None:
-    with document.create("source.pdf") as file:
+    with create(document, "source.pdf") as file:
         file.write(b"half")
         raise WorkFailed
 
@@ -73,7 +111,7 @@ def test_directories_and_files_are_private_whatever_the_umask(root: Path) -> Non
     before = os.umask(0)
     try:
         with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
-            with document.create("source.pdf") as file:
+            with create(document, "source.pdf") as file:
                 file.write(b"x")
             assert mode_of(root) == 0o700
             assert mode_of(workspace.path) == 0o700
@@ -92,7 +130,7 @@ def test_an_existing_root_keeps_its_permissions(root: Path) -> None:
 def test_closing_a_document_removes_its_files_and_releases_their_bytes(root: Path) -> None:
     with Workspace(root, MIB) as workspace:
         with workspace.document_files("doc") as document:
-            with document.create("source.pdf") as file:
+            with create(document, "source.pdf") as file:
                 file.write(bytes(1000))
             assert workspace.used_bytes == 1000
         assert list(workspace.path.iterdir()) == []
@@ -134,16 +172,42 @@ def test_names_that_could_leave_the_directory_are_refused(root: Path, name: str)
 
 
 def test_the_quota_stops_a_write_before_the_bytes_are_on_the_disk(root: Path) -> None:
+    with (
+        Workspace(root, 1000) as workspace,
+        workspace.document_files("other") as other,
+        workspace.document_files("doc") as document,
+    ):
+        with create(other, "source.pdf") as file:
+            file.write(bytes(500))
+        with pytest.raises(WorkspaceFull), create(document, "source.pdf") as file:
+            file.write_all(500, 1)
+        assert workspace.used_bytes == 500
+        assert workspace.has_room(500)
+
+
+def test_a_document_larger_than_the_quota_is_told_apart_from_one_that_can_wait(root: Path) -> None:
     with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
-        with pytest.raises(WorkspaceFull), document.create("source.pdf") as file:
-            file.write(bytes(1001))
-        assert workspace.used_bytes == 0
-        assert workspace.has_room(1000)
+        assert document.reserve({"source.pdf": 600})
+        with pytest.raises(LargerThanQuota), create(document, "source.pdf") as file:
+            file.write_all(1000, 1)
+        assert workspace.used_bytes == 600, "the reservation stays for another attempt"
+
+
+def test_bytes_count_while_they_come_and_not_twice_what_was_reserved(root: Path) -> None:
+    with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
+        assert document.reserve({"source.pdf": 300})
+        with create(document, "source.pdf") as file:
+            file.write(bytes(200))
+            assert workspace.used_bytes == 300
+            file.write(bytes(200))
+            assert workspace.used_bytes == 400
+        assert document.account("source.pdf") == 400
+        assert workspace.used_bytes == 400
 
 
 def test_there_is_no_room_when_the_quota_would_be_exceeded(root: Path) -> None:
     with Workspace(root, 1000) as workspace, workspace.document_files("doc") as document:
-        with document.create("source.pdf") as file:
+        with create(document, "source.pdf") as file:
             file.write(bytes(600))
         assert workspace.has_room(400)
         assert not workspace.has_room(401)
@@ -181,7 +245,7 @@ def test_bytes_written_from_many_threads_are_all_counted_and_released(root: Path
             for _ in range(20):
                 with workspace.document_files(f"doc{number}") as document:
                     for name in ("a", "b"):
-                        with document.create(name) as file:
+                        with create(document, name) as file:
                             file.write(bytes(100))
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -197,7 +261,7 @@ def test_only_documents_past_their_lifetime_are_removed(root: Path) -> None:
     now = [0.0]
     with Workspace(root, MIB, clock=lambda: now[0]) as workspace:
         forgotten = workspace.document_files("forgotten", lifetime_seconds=10)
-        with forgotten.create("source.pdf") as file:
+        with create(forgotten, "source.pdf") as file:
             file.write(bytes(10))
         current = workspace.document_files("current", lifetime_seconds=100)
         endless = workspace.document_files("endless")
@@ -215,7 +279,7 @@ def test_a_write_into_an_expired_document_fails_and_is_not_counted(root: Path) -
     with Workspace(root, MIB, clock=lambda: now[0]) as workspace:
         document = workspace.document_files("doc", lifetime_seconds=1)
         now[0] = 2.0
-        with document.create("source.pdf") as file:
+        with create(document, "source.pdf") as file:
             workspace.remove_expired()
             with pytest.raises(FileNotFoundError):
                 file.write(b"late")
@@ -236,7 +300,7 @@ def test_a_file_that_is_finished_after_its_document_was_closed_is_removed(root: 
 def test_closing_the_workspace_leaves_nothing_under_the_root(root: Path) -> None:
     workspace = Workspace(root, MIB)
     document = workspace.document_files("doc")
-    with document.create("source.pdf") as file:
+    with create(document, "source.pdf") as file:
         file.write(b"x")
     workspace.close()
     assert list(root.iterdir()) == []
@@ -254,7 +318,7 @@ def test_what_a_worker_killed_in_the_middle_of_a_write_left_is_swept(root: Path)
 def test_a_live_owner_is_never_swept(root: Path) -> None:
     kill_while_writing(root)
     with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
-        with document.create("source.pdf") as file:
+        with create(document, "source.pdf") as file:
             file.write(b"x")
         swept = sweep(root)
         assert (swept.owners, swept.live) == (1, 1)
@@ -293,7 +357,7 @@ def test_workspaces_that_start_while_others_sweep_keep_their_directories(root: P
     try:
         for _ in range(100):
             with Workspace(root, MIB) as workspace, workspace.document_files("doc") as document:
-                with document.create("source.pdf") as file:
+                with create(document, "source.pdf") as file:
                     file.write(b"x")
                 assert document.file("source.pdf").read_bytes() == b"x"
     finally:

@@ -10,8 +10,15 @@ import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
 from consumers.extraction.documents import signature
+from consumers.extraction.sandbox import Sandbox
 from consumers.operations.checks import Check, Verdict, guarded, ok
-from consumers.operations.doctor import check_libmagic, check_secrets, check_store, check_temp
+from consumers.operations.doctor import (
+    check_libmagic,
+    check_sandbox,
+    check_secrets,
+    check_store,
+    check_temp,
+)
 from consumers.operations.doctor_kafka import _judge
 from consumers.operations.doctor_providers import check_providers
 from consumers.settings import Settings, load
@@ -164,3 +171,17 @@ def test_a_machine_without_libmagic_fails_with_what_to_install(
         signature._libmagic.cache_clear()
     assert check.verdict is Verdict.FAILED
     assert "pylibmagic" in (check.fix or "")
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_sandbox_that_the_kernel_does_not_keep_off_the_network_is_a_warning(
+    isolated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sandbox, "network_isolated", isolated)
+    found = {check.name: check for check in check_sandbox(settings())}
+    assert found["sandbox"].verdict is Verdict.OK
+    if isolated:
+        assert set(found) == {"sandbox"}
+    else:
+        assert found["sandbox network"].verdict is Verdict.WARNING
+        assert found["sandbox network"].fix

@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from consumers.providers.protocol import Objection
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import build, problems_at_start
 from consumers.providers.settings import (
     AwsSettings,
@@ -41,7 +42,7 @@ def asked(
         token=SecretStr("fake-token"),
         infrai=InfraiSettings(forbidden_regions=own_rule),
     )
-    provider = build(settings, environment={})
+    provider = build(settings, cut_regions=cuts_nothing, environment={})
     found = problems_at_start(provider, forbidden_regions=forbidden)
     provider.close()
     return found
@@ -145,7 +146,7 @@ IN_EUROPE = [
 def test_a_service_that_is_in_one_region_is_forbidden_by_its_name(
     settings: ProviderSettings, region: str
 ) -> None:
-    provider = build(settings, environment={})
+    provider = build(settings, cut_regions=cuts_nothing, environment={})
     (objection,) = problems_at_start(provider, forbidden_regions=(region,))
     assert objection.forbids
     assert problems_at_start(provider, forbidden_regions=("elsewhere",)) == ()
@@ -155,7 +156,7 @@ def test_a_service_that_is_in_one_region_is_forbidden_by_its_name(
 def test_a_service_that_does_not_tell_its_region_is_forbidden_by_any_rule() -> None:
     base_url = "https://name.cognitiveservices.azure.com"
     settings = ProviderSettings(kind=Kind.AZURE, base_url=base_url, token=KEY)
-    provider = build(settings, environment={})
+    provider = build(settings, cut_regions=cuts_nothing, environment={})
     assert problems_at_start(provider) == ()
     (objection,) = problems_at_start(provider, forbidden_regions=("anywhere",))
     assert objection.forbids

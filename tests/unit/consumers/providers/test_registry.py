@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from consumers.providers.infrai import InfraiProvider
+from consumers.providers.regions import cuts_nothing
 from consumers.providers.registry import SettingsInvalid, build
 from consumers.providers.selfhosted import SelfHostedProvider
 from consumers.providers.settings import AwsSettings, GoogleSettings, Kind, ProviderSettings
@@ -16,7 +17,7 @@ TOKEN = SecretStr("a-token")
 
 def complaint(settings: ProviderSettings) -> str:
     with pytest.raises(SettingsInvalid) as caught:
-        build(settings, environment={})
+        build(settings, cut_regions=cuts_nothing, environment={})
     return str(caught.value)
 
 
@@ -25,14 +26,14 @@ def test_infrai_needs_only_its_key(tmp_path: Path) -> None:
     key_file.write_text("from-a-file\n")
     settings = ProviderSettings(kind=Kind.INFRAI)
     for environment in ({"INFRAI_API_KEY": "k"}, {"INFRAI_API_KEY_FILE": str(key_file)}):
-        provider = build(settings, environment=environment)
+        provider = build(settings, cut_regions=cuts_nothing, environment=environment)
         assert isinstance(provider, InfraiProvider)
         provider.close()
 
 
 def test_the_self_hosted_service_may_be_without_a_token() -> None:
     settings = ProviderSettings(kind=Kind.SELFHOSTED, base_url="http://extractor:8080/v1")
-    provider = build(settings, environment={})
+    provider = build(settings, cut_regions=cuts_nothing, environment={})
     assert isinstance(provider, SelfHostedProvider)
     assert provider.name == "selfhosted"
     provider.close()

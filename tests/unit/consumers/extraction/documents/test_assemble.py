@@ -54,6 +54,23 @@ def test_pages_of_several_sources_come_in_the_order_asked_for() -> None:
     assert report.ranges == ((4, 5), (1, 3), (1, 1))
 
 
+def test_pages_of_a_tree_deeper_than_the_engines_go_keep_what_they_inherit() -> None:
+    source = documents_pdfs.deep_page_tree_with_pages(1000)
+    child, report = assemble_with_report(part(source, 499, 502))
+    assert report.ranges == ((499, 502),)
+    with opened(child) as pdf:
+        boxes = [[int(value) for value in page.mediabox] for page in pdf.pages]
+        assert boxes == [[0, 0, 200, height] for height in (499, 500, 501, 502)]
+        assert [int(page.obj.Rotate) for page in pdf.pages] == [90, 90, 180, 180]
+    assert assemble(part(source, 499, 502)) == child
+
+
+def test_a_page_that_a_deep_tree_lists_twice_becomes_two() -> None:
+    source = documents_pdfs.deep_page_tree(101, leaves=2)
+    with opened(assemble(part(source))) as pdf:
+        assert len(pdf.pages) == 2
+
+
 def test_what_is_reported_is_what_was_written() -> None:
     child, report = assemble_with_report(part(pdfs.pages(3), 2, 2))
     assert report.bytes == len(child)

@@ -70,8 +70,21 @@ def test_a_cyclic_page_tree_is_unreadable() -> None:
     assert rejection(documents_pdfs.cyclic_page_tree()).reason == "unreadable"
 
 
-def test_a_page_tree_ten_thousand_levels_deep_is_unreadable() -> None:
-    assert rejection(documents_pdfs.deep_page_tree(10_000)).reason == "unreadable"
+@pytest.mark.parametrize("depth", [101, 1000, 10_000])
+def test_a_page_tree_deeper_than_the_engines_go_is_counted(depth: int) -> None:
+    found = inspect(documents_pdfs.deep_page_tree(depth))
+    assert (found.pages, found.engine, found.seen_differently) == (1, "pikepdf", True)
+
+
+def test_the_pages_of_all_levels_of_a_deep_tree_count() -> None:
+    assert inspect(documents_pdfs.deep_page_tree_with_pages(500)).pages == 500
+    refused = rejection(documents_pdfs.deep_page_tree_with_pages(1001))
+    assert (refused.reason, refused.detail["pages"]) == ("too_many_pages", 1001)
+
+
+def test_a_deep_tree_with_a_cycle_or_that_multiplies_its_pages_is_refused() -> None:
+    assert rejection(documents_pdfs.deep_page_tree_with_a_cycle(200)).reason == "unreadable"
+    assert rejection(documents_pdfs.page_tree_of_shared_nodes(120)).reason == "unreadable"
 
 
 def test_a_page_tree_of_reasonable_depth_is_read() -> None:

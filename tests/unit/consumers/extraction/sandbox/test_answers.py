@@ -9,6 +9,7 @@ from consumers.extraction.documents.model import (
     DocumentRejected,
     ImageLimits,
     InspectionLimits,
+    RegionOutside,
     RejectedImage,
 )
 from consumers.extraction.sandbox import answers
@@ -142,3 +143,15 @@ def test_requests_are_bounded_in_number_and_size() -> None:
     runs = batches([5, 5, 5, 100, 1, 1], max_count=2, max_total=10)
     assert runs == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 6)]
     assert batches([], max_count=2, max_total=10) == []
+
+
+def test_sizes_of_what_was_cut_are_taken() -> None:
+    assert answers.cut_sizes({"sizes": [3, 4]}, count=2, total=7) == [3, 4]
+    with pytest.raises(RegionOutside):
+        answers.cut_sizes({"region_outside": True}, count=2, total=7)
+
+
+@pytest.mark.parametrize("sizes", [None, [7], [3, 5], [0, 7], [8, -1], ["3", 4], [3, 4, 0]])
+def test_sizes_that_do_not_fit_what_was_written_are_refused(sizes: object) -> None:
+    with pytest.raises(InvalidAnswer):
+        answers.cut_sizes({"sizes": sizes}, count=2, total=7)
