@@ -18,6 +18,7 @@ from consumers.settings import Settings, load
 from consumers.stores import open_store
 from deploy.demo import documents
 from deploy.demo.count import Count, count
+from deploy.local.ending import Ended, run_until_signal
 from deploy.local.process import ServerFailed
 from deploy.local.stack import LocalStack, StackOptions
 
@@ -30,9 +31,18 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     options = StackOptions(kafka=arguments.kafka, workers=arguments.workers)
-    try:
-        with LocalStack(options, say) as stack, tempfile.TemporaryDirectory() as folder:
+    stack = LocalStack(options, say)
+
+    def started_and_shown() -> int:
+        stack.start()
+        with tempfile.TemporaryDirectory() as folder:
             return show(stack, Path(folder))
+
+    try:
+        return run_until_signal(started_and_shown, stack.close)
+    except Ended as ended:
+        say(str(ended))
+        return ended.exit_code
     except ServerFailed as error:
         say(f"the local stack failed: {error}")
         return 1
