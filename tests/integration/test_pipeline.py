@@ -177,3 +177,22 @@ def test_a_job_longer_than_the_poll_interval_keeps_its_worker_in_the_group(
     assert metrics is not None
     for kind in ("revoked", "lost"):
         assert f'bundles_rebalances_total{{kind="{kind}"}} 0.0' in metrics
+
+
+def test_what_is_planted_in_kafka_and_s3_is_counted(make_pipeline: MakePipeline) -> None:
+    """By the demo's own count, with no worker: a document nobody did, one done twice, a job that
+    was submitted twice."""
+    pipeline = make_pipeline(partitions=1)
+    pipeline.send(pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))]))
+    record = {"extraction_id": "extraction-1", "shards": [{"submits": 2}]}
+    planted = {
+        "bundle-2/document-001/1/manifest.json": b"{}",
+        "bundle-2/document-001/2/manifest.json": b"{}",
+        "_jobs/extraction-1.json": json.dumps(record).encode(),
+    }
+    for key, body in planted.items():
+        pipeline.store.put(pipeline.output_bucket, key, body, content_type="application/json")
+
+    found = pipeline.count()
+    assert (found.lost, found.duplicated, found.resubmitted) == (1, 1, 1)
+    assert not found.clean
