@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -37,6 +38,7 @@ def local(
     While it runs, the other commands (`bundles submit`, ...) find it by themselves.
     """
     try:
+        from deploy.local.ending import Ended, run_until_signal
         from deploy.local.process import ServerFailed
         from deploy.local.stack import LocalStack, StackOptions
     except ModuleNotFoundError as error:
@@ -49,17 +51,22 @@ def local(
 
     options = StackOptions(kafka=kafka.value, workers=workers, data_dir=data, extractor=extractor)
     file = local_settings_file()
+    stack = LocalStack(options, say)
+
+    def until_told_to_end() -> None:
+        stack.start()
+        stack.write_settings(file)
+        with contextlib.suppress(Ended):  # the ordinary end, once everything is up
+            print("everything is up; Ctrl-C stops it")
+            for name, address in stack.addresses().items():
+                print(f"  {name}: {address}")
+            print(f"  settings for other commands: {file}")
+            print(f"  logs: {stack.data_dir}", flush=True)
+            stack.wait()
+
     try:
-        with LocalStack(options, say) as stack:
-            stack.write_settings(file)
-            try:
-                print("everything is up; Ctrl-C stops it")
-                for name, address in stack.addresses().items():
-                    print(f"  {name}: {address}")
-                print(f"  settings for other commands: {file}")
-                print(f"  logs: {stack.data_dir}", flush=True)
-                stack.wait()
-            finally:
-                file.unlink(missing_ok=True)
+        run_until_signal(until_told_to_end, stack.close)
+    except Ended as ended:
+        raise Problem(f"{ended} before everything was up", ended.exit_code) from None
     except ServerFailed as error:
         raise Problem(str(error), 1) from None

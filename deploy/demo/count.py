@@ -40,8 +40,8 @@ class Count:
     """Extraction id -> submit calls that its job record knows of."""
     jobs: dict[str, int] = field(default_factory=dict)
     """Extraction id -> jobs (shards) it needs."""
-    causes: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Cause -> seconds, one per document that ended."""
+    extra_jobs: int = 0
+    """Jobs that should not have been, by the service's own count."""
 
     @property
     def lost(self) -> int:
@@ -57,14 +57,18 @@ class Count:
 
     @property
     def resubmitted(self) -> int:
-        return sum(self.submits.values()) - sum(self.jobs.values())
+        return sum(self.submits.values()) - sum(self.jobs.values()) + self.extra_jobs
 
-    def line(self, extra_jobs: int = 0) -> str:
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.duplicated or self.resubmitted)
+
+    def line(self) -> str:
         return (
             f"demo: events={self.events} documents={len(self.documents)} "
             f"manifests={sum(map(len, self.manifests.values()))} results={len(self.results)} "
             f"dead_letters={len(self.dead_lettered)} lost={self.lost} "
-            f"duplicated={self.duplicated} resubmitted={self.resubmitted + extra_jobs}"
+            f"duplicated={self.duplicated} resubmitted={self.resubmitted}"
         )
 
 
@@ -93,10 +97,6 @@ def count(
             headers.get(names.DLQ_DOCUMENT_ID, ""),
         )
         found.dead_lettered[document].add(headers[names.DLQ_REASON])
-    for record in read_topic(client, topics.ledger):
-        line = json.loads(record.value() or b"{}")
-        for cause, seconds in (line.get("causes") or {}).items():
-            found.causes[cause].append(seconds)
     for listed in store.list(bucket, ""):
         if listed.key.startswith("_jobs/"):
             record_ = json.loads(store.get(bucket, listed.key, max_bytes=2**23).body)

@@ -59,6 +59,10 @@ class EmbeddedKafka:
         return tuple(range(1, self._count + 1))
 
     @property
+    def processes(self) -> tuple[ChildProcess, ...]:
+        return (self._process,)
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 

@@ -115,16 +115,20 @@ def fetch_jars(jars: Sequence[Jar], folder: Path, progress: Progress | None = No
         have = len(jars) - len(missing)
         with ThreadPoolExecutor(_PARALLEL_DOWNLOADS, thread_name_prefix="jars") as pool:
             running = {pool.submit(_fetch_one, fetch, jar, folder): jar for jar in missing}
-            for done in as_completed(running):
-                jar = running[done]
-                try:
-                    done.result()
-                except JarsUnavailable as error:
-                    failures.append(str(error))
-                    continue
-                have += 1
-                if progress is not None:
-                    progress(have, len(jars), jar.file_name)
+            try:
+                for done in as_completed(running):
+                    jar = running[done]
+                    try:
+                        done.result()
+                    except JarsUnavailable as error:
+                        failures.append(str(error))
+                        continue
+                    have += 1
+                    if progress is not None:
+                        progress(have, len(jars), jar.file_name)
+            except BaseException:  # Ctrl-C: not all the others first
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         if failures:
             raise JarsUnavailable(
                 f"{len(failures)} of Kafka's {len(jars)} jars could not be fetched, the first: "

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -67,6 +67,8 @@ class LocalKafka(Protocol):
     def bootstrap(self) -> str: ...
     @property
     def broker_ids(self) -> tuple[int, ...]: ...
+    @property
+    def processes(self) -> tuple[ChildProcess, ...]: ...
     def last_lines(self, count: int = 20) -> str: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -162,6 +164,11 @@ class KafkaCluster:
             raise ServerFailed("this cluster is not running")
         return Path(self._temporary.name)
 
+    @property
+    def processes(self) -> tuple[ChildProcess, ...]:
+        """One per broker; none before the start and after `close`."""
+        return tuple(broker.process for broker in self._brokers.values())
+
     def pid(self, broker_id: int) -> int:
         return self._started()[broker_id].process.pid
 
@@ -182,6 +189,7 @@ class KafkaCluster:
         self._jvm = [
             str(java),
             *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"),
+            "-XX:-UsePerfData",  # files in /tmp, which a broker that is killed leaves behind
             *_LOGGING,
             *("-cp", class_path),
         ]
@@ -378,8 +386,10 @@ def start_kafka(
     properties: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     notice: logging.Logger | None = None,
+    on_made: Callable[[LocalKafka], object] = lambda _: None,
 ) -> LocalKafka:
-    """Start a Kafka for development; the caller calls ``close()``.
+    """Start a Kafka for development; the caller calls ``close()``. ``on_made`` hears of each before
+    its start, so that who is interrupted in here can close it all the same.
 
     ``auto`` takes Apache Kafka and, where its jars or a Java cannot be had, says so (as a warning
     of ``notice`` and in ``description``) and takes librdkafka's built-in broker instead. A Kafka
@@ -396,6 +406,7 @@ def start_kafka(
             properties=properties,
             progress=progress,
         )
+        on_made(cluster)
         try:
             return cluster.start()
         except (JavaMissing, JarsUnavailable) as error:
@@ -405,7 +416,9 @@ def start_kafka(
             (notice or logging.getLogger(__name__)).warning(
                 "Falling back to the embedded Kafka: %s", error
             )
-    return EmbeddedKafka(brokers, reason=reason).start()
+    embedded = EmbeddedKafka(brokers, reason=reason)
+    on_made(embedded)
+    return embedded.start()
 
 
 def _wait_for_ports(broker: _Broker) -> None:

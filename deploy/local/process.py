@@ -79,19 +79,22 @@ class ChildProcess:
             raise ServerFailed(f"{self.name} is already running (process {self.pid})")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        _spawner.submit(self._spawn).result()
+
+    def _spawn(self) -> None:
+        """On the spawner's thread, where no signal raises: a `start` that is interrupted leaves no
+        process that `kill` does not know of."""
+        argv = [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()), *self.argv]
         with self.log_file.open("ab") as log:
-            argv = [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()), *self.argv]
-            self._process = _spawner.submit(
-                lambda: subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=None if self._env is None else dict(self._env),
-                    cwd=self._cwd,
-                    start_new_session=True,
-                )
-            ).result()
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=None if self._env is None else dict(self._env),
+                cwd=self._cwd,
+                start_new_session=True,
+            )
 
     def wait_ready(self, ready: Callable[[], bool], timeout: float) -> None:
         """Wait until ``ready()`` is true, at most ``timeout`` seconds.
@@ -148,6 +151,7 @@ class ChildProcess:
         self.start()
 
     def _signal(self, number: signal.Signals) -> None:
+        _spawner.submit(lambda: None).result()  # behind a `start` that was interrupted
         # Only while we have not reaped it: until then neither its id nor its group is reused.
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):

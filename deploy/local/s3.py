@@ -142,6 +142,11 @@ class S3Server:
         return self._running_process().pid
 
     @property
+    def processes(self) -> tuple[ChildProcess, ...]:
+        """The one server; none before the start and after `close`."""
+        return () if self._process is None else (self._process,)
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.running
 

@@ -9,9 +9,9 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -52,7 +52,11 @@ class StackOptions:
 
 
 class LocalStack:
-    """A context manager. ``say`` hears one line per step."""
+    """A context manager, or `start` and `close`. ``say`` hears one line per step.
+
+    Everything is known to `close` before it is started: however `start` ends, `close` stops all of
+    it, and may be called again.
+    """
 
     def __init__(self, options: StackOptions, say: Say = lambda _: None) -> None:
         self.options = options
@@ -68,9 +72,9 @@ class LocalStack:
 
     def __enter__(self) -> Self:
         try:
-            self._start()
+            self.start()
         except BaseException:
-            self._stack.close()
+            self.close()
             raise
         return self
 
@@ -80,6 +84,10 @@ class LocalStack:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything, in reverse order; remove what is not to be kept."""
         self._stack.close()
 
     # -- what callers use ----------------------------------------------------------------------
@@ -111,7 +119,7 @@ class LocalStack:
         return found
 
     def write_settings(self, file: Path) -> None:
-        """The settings as a TOML file (0600) for `bundles --config`."""
+        """The settings as a TOML file (0600) for `bundles --config`, until `close`."""
         tree: dict[str, dict[str, str]] = {}
         for name, value in self.environment().items():
             *sections, leaf = name.removeprefix("BUNDLES_").lower().split("__")
@@ -123,6 +131,7 @@ class LocalStack:
                 text = value if value in ("true", "false") else json.dumps(value)
                 lines.append(f"{name} = {text}")
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._stack.callback(file.unlink, missing_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as out:
             out.write("\n".join(lines) + "\n")
@@ -147,44 +156,52 @@ class LocalStack:
                 **(self.options.worker_settings or {}),
             },
         )
-        worker.start()
         self._stack.callback(worker.stop, 30.0)
+        worker.start()
         worker.wait_ready(ready.exists, WORKER_TIMEOUT_S)
         self.workers.append(worker)
         return worker
 
     def wait(self) -> None:
-        """Until a signal; ends early with `ServerFailed` when one of the processes died."""
-        stop = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.append(True))
-        while not stop:
-            signal.sigtimedwait([], 0.5)
-            for process in (*self.workers, *([self.extractor] if self.extractor else [])):
-                if not process.running:
-                    raise ServerFailed(
-                        f"{process.name} ended with exit code {process.returncode}. "
-                        f"Its last lines:\n{process.last_lines()}"
-                    )
+        """For ever, unless one of the processes ends.
+
+        :raises ServerFailed: one did; with its name, exit code and last lines.
+        """
+        # Servers first: where one of them is gone, the worker's end is only what follows from it.
+        processes = [*self.kafka.processes, *self.s3.processes, *self.workers]
+        if self.extractor is not None:
+            processes.append(self.extractor)
+        while all(process.running for process in processes):
+            time.sleep(0.5)
+        ended = next(process for process in processes if not process.running)
+        raise ServerFailed(
+            f"{ended.name} ended with exit code {ended.returncode}. "
+            f"Its last lines:\n{ended.last_lines()}"
+        )
 
     # -- starting ------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """:raises ServerFailed: one of the servers did not start; with its own last lines."""
         options = self.options
         if options.data_dir is not None:
             self.data_dir = options.data_dir.resolve()
             self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         else:
-            self.data_dir = Path(tempfile.mkdtemp(prefix="bundles-local-"))
+            self.data_dir = Path(tempfile.gettempdir(), f"bundles-local-{secrets.token_hex(8)}")
             self._stack.callback(shutil.rmtree, self.data_dir, ignore_errors=True)
+            self.data_dir.mkdir(mode=0o700)
         self._say("starting Kafka")
         self.kafka = start_kafka(
-            options.kafka, data_dir=self.data_dir / "kafka", progress=self._say_jars
+            options.kafka,
+            data_dir=self.data_dir / "kafka",
+            progress=self._say_jars,
+            on_made=self._closed_at_the_end,
         )
-        self._stack.callback(self.kafka.close)
         self._say(f"Kafka: {self.kafka.description} at {self.kafka.bootstrap}")
-        self.s3 = S3Server(data_dir=self.data_dir / "s3").start()
-        self._stack.callback(self.s3.close)
+        self.s3 = S3Server(data_dir=self.data_dir / "s3")
+        self._closed_at_the_end(self.s3)
+        self.s3.start()
         self._say(f"S3: {self.s3.description} at {self.s3.endpoint}")
         client = self.s3.client()
         for bucket in (INPUT_BUCKET, OUTPUT_BUCKET):
@@ -196,6 +213,11 @@ class LocalStack:
         for _ in range(options.workers):
             worker = self.start_worker()
             self._say(f"{worker.name}: {self._worker_address(worker)}")
+
+    def _closed_at_the_end(self, server: LocalKafka | S3Server) -> None:
+        self._stack.callback(server.close)
+        if self.options.data_dir is None:  # nothing of it is kept: an orderly stop takes seconds
+            self._stack.callback(_kill, server)
 
     @staticmethod
     def _make_topics(kafka: LocalKafka) -> None:
@@ -229,8 +251,8 @@ class LocalStack:
                 **(self.options.extractor_settings or {}),
             },
         )
-        self.extractor.start()
         self._stack.callback(self.extractor.stop)
+        self.extractor.start()
         self.extractor.wait_ready(ready.exists, EXTRACTOR_TIMEOUT_S)
         self.extractor_url = json.loads(ready.read_text())["listening"]
         self._say(f"extraction service: {self.extractor_url}")
@@ -252,6 +274,11 @@ class LocalStack:
         """A worker's metrics as text."""
         answer = urllib3.request("GET", f"{self._worker_address(worker)}/metrics", timeout=10)
         return answer.data.decode()
+
+
+def _kill(server: LocalKafka | S3Server) -> None:
+    for process in server.processes:
+        process.kill()
 
 
 def _clean_environment() -> dict[str, str]:

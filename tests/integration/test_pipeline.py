@@ -177,3 +177,48 @@ def test_a_worker_serves_metrics_and_health(make_pipeline: MakePipeline) -> None
         assert f'bundles_stage_outcomes_total{{outcome="succeeded",stage="{stage}"}}' in metrics
     assert pipeline.http(worker, "/live") is not None
     assert pipeline.http(worker, "/ready") is not None
+
+
+def test_a_job_longer_than_the_poll_interval_keeps_its_worker_in_the_group(
+    make_pipeline: MakePipeline,
+) -> None:
+    """The shortest interval that librdkafka takes is the session's time-out, of which 6 s is the
+    least that the broker takes."""
+    shortest = {"max_poll_interval": "6s", "client": {"session.timeout.ms": "6000"}}
+    pipeline = make_pipeline(
+        settings_tree={"kafka": shortest},
+        policies={"default": {"polling": {"strategy": "doubling", "ceiling_s": 0.5}}},
+    )
+    pipeline.start_fake_provider("--run-time", "10")
+    worker = pipeline.start_worker()
+    event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
+    outcome = pipeline.client.wait(pipeline.send(event), timeout_s=60)
+    pipeline.wait_all_committed()
+
+    assert outcome is not None, pipeline.last_lines()
+    assert outcome["extracted"] == 1
+    assert len(pipeline.provider_jobs()) == 1
+    assert pipeline.count().resubmitted == 0
+    metrics = pipeline.http(worker, "/metrics")
+    assert metrics is not None
+    for kind in ("revoked", "lost"):
+        assert f'bundles_rebalances_total{{kind="{kind}"}} 0.0' in metrics
+
+
+def test_what_is_planted_in_kafka_and_s3_is_counted(make_pipeline: MakePipeline) -> None:
+    """By the demo's own count, with no worker: a document nobody did, one done twice, a job that
+    was submitted twice."""
+    pipeline = make_pipeline(partitions=1)
+    pipeline.send(pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))]))
+    record = {"extraction_id": "extraction-1", "shards": [{"submits": 2}]}
+    planted = {
+        "bundle-2/document-001/1/manifest.json": b"{}",
+        "bundle-2/document-001/2/manifest.json": b"{}",
+        "_jobs/extraction-1.json": json.dumps(record).encode(),
+    }
+    for key, body in planted.items():
+        pipeline.store.put(pipeline.output_bucket, key, body, content_type="application/json")
+
+    found = pipeline.count()
+    assert (found.lost, found.duplicated, found.resubmitted) == (1, 1, 1)
+    assert not found.clean

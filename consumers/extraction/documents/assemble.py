@@ -9,7 +9,7 @@ decrypted. Where a file looks damaged its pages are those of the engine that see
 
 from __future__ import annotations
 
-import io
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
@@ -143,8 +143,12 @@ def _or_repaired(pdf: Pdf, part: OpenPart, index: int) -> Pdf:
 
 
 def _open_repaired(part: OpenPart, index: int) -> Pdf:
-    """What pypdf makes of a file that qpdf gives up on, such as one without a /Root entry."""
-    repaired = io.BytesIO()
+    """What pypdf makes of a file that qpdf gives up on, such as one without a /Root entry.
+
+    pypdf holds all of its pages in memory until they are written; what it wrote is read from disk.
+    """
+    # qpdf reads from it until the copy is written; it is gone with the last reference.
+    repaired = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
     try:
         reader = _reader(part)
         writer = pypdf.PdfWriter()

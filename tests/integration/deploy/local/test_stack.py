@@ -14,13 +14,16 @@ from consumers.cli.local import KafkaMode, local
 from deploy.local import stack as stack_module
 from deploy.local.jars import JarsUnavailable
 from deploy.local.java import JavaMissing
+from deploy.local.process import ServerFailed
 from deploy.local.s3 import WeedMissing
 from deploy.local.stack import LocalStack, StackOptions
 from tests import pdfs
 
 
 @pytest.mark.integration
-def test_on_the_built_in_broker_a_bundle_gets_its_result(tmp_path: Path) -> None:
+def test_on_the_built_in_broker_a_bundle_gets_its_result_and_the_end_of_a_server_is_told(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "scan.pdf"
     file.write_bytes(pdfs.one_page_scan(1))
     with LocalStack(StackOptions(kafka="embedded"), lambda _: None) as stack:
@@ -31,8 +34,12 @@ def test_on_the_built_in_broker_a_bundle_gets_its_result(tmp_path: Path) -> None
             text=True,
             timeout=120,
         )
-    assert shown.returncode == 0, shown.stderr
-    assert "1 extracted, 0 dead-lettered" in shown.stdout
+        assert shown.returncode == 0, shown.stderr
+        assert "1 extracted, 0 dead-lettered" in shown.stdout
+
+        stack.s3.kill()
+        with pytest.raises(ServerFailed, match=r"S3 server \(weed mini\) ended .* last lines:\n"):
+            stack.wait()
 
 
 @pytest.mark.parametrize("missing", [JavaMissing, JarsUnavailable, WeedMissing])

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deploy.local import process
 from deploy.local.process import (
     ChildProcess,
     ServerFailed,
@@ -133,6 +134,25 @@ def test_a_server_cannot_be_started_twice(run: Run) -> None:
     child = run(_SLEEPER)
     with pytest.raises(ServerFailed, match="already running"):
         child.start()
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_that_kill_does_not_know_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner = process._spawner
+
+    class Interrupted:
+        def submit(self, work: Callable[[], None]) -> None:
+            spawner.submit(work)
+            raise KeyboardInterrupt
+
+    child = ChildProcess("x", [sys.executable, "-c", _SLEEPER], log_file=tmp_path / "log")
+    with monkeypatch.context() as patched:
+        patched.setattr(process, "_spawner", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            child.start()
+    child.kill()
+    assert child.returncode == -signal.SIGKILL
 
 
 def test_a_server_outlives_the_thread_that_started_it(run: Run) -> None:

@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pikepdf
 import pypdf
@@ -374,3 +375,49 @@ def test_the_value_of_a_field_without_an_appearance_stays_visible() -> None:
     (annotation,) = child.pages[0].obj.Annots
     assert b"four mg" in annotation.AP.N.read_bytes()
     assert "/Helv" in annotation.AP.N.Resources.Font
+
+
+MEASURED = """
+import io, sys
+import pikepdf
+from consumers.extraction.documents.assemble import OpenPart, assemble_pdf
+from consumers.extraction.documents.model import AssemblyLimits
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+with open(sys.argv[1], "rb") as source, open(sys.argv[2], "w+b") as out:
+    before = peak()
+    assemble_pdf([OpenPart(source, None, None, None)], out, AssemblyLimits())
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's /proc")
+def test_a_document_that_must_be_repaired_is_in_memory_twice_at_most(tmp_path: Path) -> None:
+    """Once in the engine that repairs it, or in the one that takes its pages; a third copy is room
+    that another document may need."""
+    size, source = 24 << 20, tmp_path / "damaged.pdf"
+    pdf = pikepdf.new()
+    for number in range(24):
+        image = pdf.make_stream(
+            random.Random(number).randbytes(1 << 20),
+            Type=pikepdf.Name.XObject,
+            Subtype=pikepdf.Name.Image,
+            Width=1024,
+            Height=1024,
+            ColorSpace=pikepdf.Name.DeviceGray,
+            BitsPerComponent=8,
+        )
+        pdfs.add_page(pdf, b"/Im Do", {"/Im": image})
+    source.write_bytes(documents_pdfs.without_root(pdfs.saved(pdf)))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(source), str(tmp_path / "out.pdf")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (tmp_path / "out.pdf").stat().st_size > size
+    assert int(done.stdout) < 2.5 * size
