@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +35,9 @@ def compare(
     price: Annotated[
         list[str] | None, typer.Option(help="NAME=PRICE of a page, for the cost; repeatable.")
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the seconds by cause into this PNG, too.")
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
     set_: SetOption = None,
@@ -45,6 +48,7 @@ def compare(
     """
     from consumers.operations import compare as operation
 
+    draw = _drawing(plot) if plot else None
     found = settings(config, set_)
     chosen = found.policies.get(policy)
     if chosen is None:
@@ -64,8 +68,27 @@ def compare(
     else:
         _show(rows)
         print(SAID)
+    if draw is not None:
+        draw(rows)
     if any(row["failures"] for row in rows):
         raise typer.Exit(1)
+
+
+def _drawing(file: Path) -> Callable[[list[dict[str, Any]]], None]:
+    """What draws rows into ``file``. Made before anything is submitted, and perhaps billed.
+
+    :raises Problem: it could not be drawn, or not be written there.
+    """
+    try:
+        from consumers.cli.compare_plot import draw
+    except ImportError:
+        sentence = "--plot needs the extra: pip install 'bundle-extractor[plot]'"
+        raise Problem(sentence) from None
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise Problem(f"--plot {file}: {error.strerror}") from None
+    return lambda rows: draw(rows, SAID, file)
 
 
 def _prices(given: list[str]) -> dict[str, float]:

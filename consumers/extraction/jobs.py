@@ -345,7 +345,8 @@ def _poll_until_done(job: Job) -> Task:
         if status is None:
             elapsed = patience_used()
             delay = schedule.next_delay(policy.polling, elapsed, polls, hint, pages)
-            job.live.polls, job.live.next_poll_at = polls, clock.monotonic() + delay
+            due = clock.monotonic() + delay
+            job.live.polls, job.live.next_poll_at = polls, due
             yield Sleep(delay)
             asked_before, last_asked = last_asked, clock.monotonic()
             polls += 1
@@ -375,6 +376,7 @@ def _poll_until_done(job: Job) -> Task:
                     return None
                 continue
             assert status is not None
+            schedule.asked(max(clock.monotonic() - due, 0.0))
         else:
             asked_before = last_asked
         if not status.known:

@@ -20,6 +20,11 @@ class PollSchedule(Protocol):
         made so far (0: the delay before the first), ``hint_s`` what the last answer asked for."""
         ...
 
+    def asked(self, late_s: float) -> None:
+        """A poll was answered ``late_s`` seconds after its delay had passed: calls take time, and
+        a busy worker comes to them late."""
+        ...
+
     def learn(self, run_s: float, pages: int) -> None:
         """A job of ``pages`` pages took ``run_s`` seconds at the service."""
         ...
@@ -33,6 +38,9 @@ class Doubling:
     ) -> float:
         return clamp_delay(_doubled(policy, polls), elapsed_s, hint_s, policy)
 
+    def asked(self, late_s: float) -> None:
+        """Nothing to learn."""
+
     def learn(self, run_s: float, pages: int) -> None:
         """Nothing to learn."""
 
@@ -43,12 +51,14 @@ class Learned:
     A step of a share ``growth`` of the age bounds the lag to that share of the run time. The
     smallest growth is used with which all jobs together take no more polls than doubling would:
     the polls that are not made early, or on jobs whose end is known well, make the steps finer.
+    A step is from answer to answer: what polls usually come late is taken off the wait.
 
     A size of which too little is known is polled by doubling.
     """
 
     def __init__(self) -> None:
         self._sizes: dict[int, RunTimes] = {}
+        self._late_s = 0.0
         self._learned = 0
         self._plan_at = ENOUGH_JOBS
         self._plans: dict[Polling, _Plan] = {}
@@ -58,13 +68,16 @@ class Learned:
     ) -> float:
         plan = self._plans.get(policy)
         if plan is None:
-            plan = self._plans[policy] = _plan(policy, self._sizes)
+            plan = self._plans[policy] = _plan(policy, self._sizes, self._late_s)
         start_s = plan.start_s.get(_size(pages))
         if start_s is None:
             delay = _doubled(policy, polls)
         else:
-            delay = _step(policy, elapsed_s, start_s, plan.growth)
+            delay = _step(policy, elapsed_s, start_s, plan.growth) - self._late_s
         return clamp_delay(delay, elapsed_s, hint_s, policy)
+
+    def asked(self, late_s: float) -> None:
+        self._late_s += LATE_WEIGHT * (min(late_s, LATEST_S) - self._late_s)
 
     def learn(self, run_s: float, pages: int) -> None:
         self._sizes.setdefault(_size(pages), RunTimes()).add(run_s)
@@ -77,10 +90,14 @@ class Learned:
 
 ENOUGH_JOBS = 20
 """Of a size, before its run times are believed."""
-EARLY_SHARE = 0.04
+EARLY_SHARE = 0.045
 """Of the jobs may end before the first poll that is meant to find them finished."""
-SPENT_SHARE = 0.97
+SPENT_SHARE = 0.985
 """Of doubling's polls are planned with: the jobs to come are not quite those that were."""
+LATE_WEIGHT = 0.05
+"""Of the newest poll in the mean lateness: some twenty polls tell that a worker became busy."""
+LATEST_S = 1.0
+"""No poll counts as later: it was an outage or a throttle, and says nothing of the next."""
 GROWTH_BOUNDS = (0.01, 2.0)
 HORIZON_CEILINGS = 100
 """Times the ceiling: beyond it every schedule polls at the ceiling, so nothing is to be planned."""
@@ -95,7 +112,7 @@ class _Plan:
         self.growth = growth
 
 
-def _plan(policy: Polling, sizes: dict[int, RunTimes]) -> _Plan:
+def _plan(policy: Polling, sizes: dict[int, RunTimes], late_s: float) -> _Plan:
     known = {size: times for size, times in sizes.items() if times.jobs >= ENOUGH_JOBS}
     horizon = HORIZON_CEILINGS * policy.ceiling_s
     shares = {
@@ -104,12 +121,15 @@ def _plan(policy: Polling, sizes: dict[int, RunTimes]) -> _Plan:
     }
     early = {size: times.quantile(EARLY_SHARE) for size, times in known.items()}
     budget = SPENT_SHARE * sum(
-        times.jobs * expected_polls(shares[size], _times(lambda _, n: _doubled(policy, n)))
+        times.jobs * expected_polls(shares[size], _times(lambda _, n: _doubled(policy, n) + late_s))
         for size, times in known.items()
     )
 
     def start_s(size: int, growth: float) -> float:
-        return early[size] * (1 + growth)
+        start = early[size] * (1 + growth)
+        # Polls are due at every ceiling before. One a part of a step before the start is the start.
+        since_ceiling = start % policy.ceiling_s
+        return start - since_ceiling if since_ceiling < growth * start < start else start
 
     def cost(growth: float) -> float:
         total = 0.0
@@ -117,7 +137,7 @@ def _plan(policy: Polling, sizes: dict[int, RunTimes]) -> _Plan:
             start = start_s(size, growth)
 
             def step(age: float, _: int, start: float = start) -> float:
-                return max(policy.floor_s, _step(policy, age, start, growth))
+                return max(policy.floor_s + late_s, _step(policy, age, start, growth))
 
             total += times.jobs * expected_polls(shares[size], _times(step))
         return total
@@ -181,6 +201,9 @@ class _ByStrategy:
     ) -> float:
         schedule: PollSchedule = self._learned if policy.strategy == "learned" else self._doubling
         return schedule.next_delay(policy, elapsed_s, polls, hint_s, pages)
+
+    def asked(self, late_s: float) -> None:
+        self._learned.asked(late_s)
 
     def learn(self, run_s: float, pages: int) -> None:
         self._learned.learn(run_s, pages)

@@ -143,13 +143,15 @@ def _wait(
     polling = way.policy.polling
     while True:
         age = time.monotonic() - accepted
-        sleep(
+        delay = (
             SYNCHRONOUS_PAUSE_S
             if way.synchronous
             else schedule.next_delay(polling, age, outcome.polls, hint, document.pages)
         )
+        sleep(delay)
         status = way.provider.poll(job_id)
         outcome.polls += 1
+        schedule.asked(max(time.monotonic() - accepted - age - delay, 0.0))
         age = time.monotonic() - accepted
         if status.state is not JobState.RUNNING:
             schedule.learn(age, document.pages)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from consumers.extraction.polling import PollSchedule
@@ -48,6 +49,35 @@ def poll(schedule: PollSchedule, policy: Polling, jobs: Iterable[Job]) -> list[P
             polls += 1
         schedule.learn(job.run_s, job.pages)
         polled.append(Polled(job, polls, age - job.run_s))
+    return polled
+
+
+def poll_together(
+    schedule: PollSchedule,
+    policy: Polling,
+    jobs: Sequence[Job],
+    *,
+    per_s: float,
+    late_s: float,
+    seed: int = 1,
+) -> list[Polled]:
+    """All jobs submitted at a rate, most of them running at the same time, so the schedule learns
+    from the short ones first. Every poll is answered late, exponentially with mean ``late_s``."""
+    rng, polled = random.Random(seed), []
+    # (time of the answer, number of the job, polls made, how late the answer is)
+    answers = [(number / per_s, number, 0, 0.0) for number in range(len(jobs))]
+    while answers:
+        now, number, polls, late = heapq.heappop(answers)
+        job, age = jobs[number], now - number / per_s
+        if polls:
+            schedule.asked(late)
+        if age >= job.run_s:
+            schedule.learn(job.run_s, job.pages)
+            polled.append(Polled(job, polls, age - job.run_s))
+            continue
+        delay = schedule.next_delay(policy, age, polls, None, job.pages)
+        late = rng.expovariate(1 / late_s) if late_s else 0.0
+        heapq.heappush(answers, (now + delay + late, number, polls + 1, late))
     return polled
 
 

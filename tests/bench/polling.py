@@ -126,8 +126,8 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--documents", type=int, default=400, help="per strategy")
-    parser.add_argument("--warm-up", type=int, default=400, help="documents learned from before")
+    parser.add_argument("--documents", type=int, default=800, help="per strategy")
+    parser.add_argument("--warm-up", type=int, default=1200, help="documents learned from before")
     parser.add_argument("--per-page", type=float, default=2.0, help="seconds")
     parser.add_argument("--sigma", type=float, default=0.1, help="shape of the noise")
     parser.add_argument("--model-only", action="store_true", help="no servers")

@@ -21,7 +21,7 @@ import re
 import struct
 import sys
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -86,10 +86,12 @@ class Service:
     slots: int
     queue: int
     seconds_of: RunTime
-    rng: random.Random
+    seed: int
     images: int | None = None
     """Per document; None: one a page."""
     jobs: dict[str, Job] = field(default_factory=dict)
+    alike: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Jobs by label and pages."""
     by_key: dict[str, str] = field(default_factory=dict)
     running: list[tuple[float, str]] = field(default_factory=list)
     waiting: deque[str] = field(default_factory=deque)
@@ -123,13 +125,22 @@ class Service:
         number = len(self.jobs)
         pages = max(1, len(PAGE.findall(body)))
         identifier = f"job-{number}"
-        self.jobs[identifier] = Job(number, label, pages, self.seconds_of(self.rng, pages), now)
+        seconds = self._seconds(label, pages)
+        self.jobs[identifier] = Job(number, label, pages, seconds, now)
         self.by_key[label + key] = identifier
         if len(self.running) < self.slots:
             self._start(identifier, now)
         else:
             self.waiting.append(identifier)
         return 202, {"job_id": identifier, "status": "queued"}
+
+    def _seconds(self, label: str, pages: int) -> float:
+        """The n-th job of so many pages runs equally long for each label: clients are compared on
+        the same run times, in whatever order they submit."""
+        self.alike[label, pages] += 1
+        return self.seconds_of(
+            random.Random(f"{self.seed} {pages} {self.alike[label, pages]}"), pages
+        )
 
     def poll(self, identifier: str) -> tuple[int, dict[str, Any]]:
         now = time()
@@ -268,7 +279,7 @@ def main() -> int:
         given.slots,
         given.queue,
         run_time(given.distribution, given.run_time, given.sigma, given.per_page),
-        random.Random(given.seed),
+        given.seed,
         given.images,
     )
     uvloop.run(serve(service, given.port))

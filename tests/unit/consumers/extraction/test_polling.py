@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from consumers.extraction.polling import Doubling, Learned, clamp_delay, schedule_for
 from schemas.policy import Polling
-from tests.bench.poll_model import Job, Polled, mix, p95, poll
+from tests.bench.poll_model import Job, Polled, mix, p95, poll, poll_together
 
 seconds = st.floats(0, 1e6)
 hints = st.one_of(st.none(), st.floats(0, 1e9))
@@ -127,6 +127,45 @@ def test_where_the_size_tells_the_run_time_the_lag_is_small_and_the_polls_are_no
     doubling, learned = compared(list(mix(3000, per_page_s=4.0, sigma=0.1)))
     assert lag_share_p95(learned) <= 0.05
     assert mean_polls(learned) <= mean_polls(doubling)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_default_keeps_lag_and_polls_with_jobs_side_by_side_and_answers_that_take_time(
+    seed: int,
+) -> None:
+    """What `tests.bench polling` measures on servers, here in virtual time."""
+    policy = Polling(deadline_s=900.0)
+    jobs = list(mix(4000, per_page_s=2.0, sigma=0.1, seed=seed))
+    found = {}
+    for name, schedule in (("default", schedule_for([])), ("doubling", Doubling())):
+        for part in (jobs[:2000], jobs[2000:]):
+            found[name] = poll_together(schedule, policy, part, per_s=100, late_s=0.03, seed=seed)
+    assert lag_share_p95(found["default"]) <= 0.05
+    assert mean_polls(found["default"]) <= mean_polls(found["doubling"])
+
+
+def test_what_polls_come_late_is_taken_off_the_wait() -> None:
+    schedule, punctual = taught([50.0] * 200), taught([50.0] * 200)
+    for _ in range(200):
+        schedule.asked(0.2)
+    assert punctual.next_delay(LONG, 52.0, 9, None, 1) - schedule.next_delay(
+        LONG, 52.0, 9, None, 1
+    ) == pytest.approx(0.2, rel=0.01)
+
+
+def test_an_outage_does_not_make_it_poll_without_a_pause() -> None:
+    schedule = taught([50.0] * 200)
+    before = schedule.next_delay(LONG, 60.0, 9, None, 1)
+    schedule.asked(600.0)
+    assert schedule.next_delay(LONG, 60.0, 9, None, 1) >= before - 0.1
+
+
+@pytest.mark.parametrize("mean_s", [18.5 + 0.25 * n for n in range(8)])
+def test_no_poll_is_made_a_moment_after_one_that_was_due_anyway(mean_s: float) -> None:
+    """The first that matters may lie shortly behind a multiple of the ceiling, 16 s here."""
+    schedule = taught(job.run_s for job in lognormal(mean_s, 0.1, 400))
+    assert schedule.next_delay(LONG, 8.0, 1, None, pages=1) == 8.0
+    assert schedule.next_delay(LONG, 16.0, 2, None, pages=1) > 0.02 * 16.0
 
 
 @pytest.mark.parametrize(("mean_s", "sigma"), [(2, 0.5), (20, 1.0), (60, 0.25), (60, 1.0)])

@@ -18,6 +18,15 @@ def test_a_quantile_is_right_to_two_percent() -> None:
     assert of(*[42.0] * 9).quantile(0.5) == pytest.approx(42, rel=0.02)
 
 
+def test_within_a_bucket_a_quantile_is_between_its_bounds() -> None:
+    """A quantile that jumps by a bucket would move the first poll of all jobs of a size by it."""
+    times = of(*(10.0 + 0.001 * n for n in range(1000)))
+    found = [times.quantile(share / 20) for share in range(1, 20)]
+    assert len(set(found)) == len(found)
+    assert found == sorted(found)
+    assert found[9] == pytest.approx(10.5, rel=0.02)  # the newest weigh more
+
+
 def test_the_oldest_are_forgotten() -> None:
     times = of(*[1.0] * 500, *[9.0] * int(5 * MEMORY_JOBS))
     assert times.quantile(0.01) == pytest.approx(9, rel=0.02)
