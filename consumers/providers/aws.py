@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ logging.getLogger("botocore").setLevel(logging.ERROR)
 
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _READ_BYTES = 64 * 1024
-_INPUT = "_INPUT.pdf"
+INPUT = "_INPUT.pdf"
 
 CODES: Codes = {
     **COMMON_CODES,
@@ -239,7 +240,7 @@ class JobFolder:
 
     @property
     def input_name(self) -> str:
-        return self.prefix + _INPUT
+        return self.prefix + INPUT
 
     def put_input(self, document: Document) -> None:
         """Store the document under the key, once.
@@ -281,6 +282,12 @@ class JobFolder:
 
     def names(self, *, at_most: int | None = None, operation: str) -> Iterator[str]:
         """Names of the folder's objects without the prefix, in S3's order."""
+        return (name for name, _ in self.objects(at_most=at_most, operation=operation))
+
+    def objects(
+        self, *, at_most: int | None = None, operation: str
+    ) -> Iterator[tuple[str, datetime]]:
+        """Names and when each was written, by S3's clock."""
         more: dict[str, Any] = {"MaxKeys": at_most} if at_most else {}
         while True:
             page = call(
@@ -293,10 +300,17 @@ class JobFolder:
             if "IsTruncated" not in page:  # any XML or HTML is read as an empty list otherwise
                 raise CallFailed("answer_not_a_listing", operation=operation)
             for item in page.get("Contents", []):
-                yield str(item["Key"]).removeprefix(self.prefix)
+                if not (item.get("Key") and isinstance(item.get("LastModified"), datetime)):
+                    raise CallFailed("answer_not_a_listing", operation=operation)
+                yield item["Key"].removeprefix(self.prefix), item["LastModified"]
             if at_most or not page.get("IsTruncated"):
                 return
-            more = {"ContinuationToken": page["NextContinuationToken"]}
+            token = page.get("NextContinuationToken")
+            if not token:
+                raise CallFailed("answer_not_a_listing", operation=operation)
+            if token == more.get("ContinuationToken"):
+                raise CallFailed("pages_repeat", operation=operation)
+            more = {"ContinuationToken": token}
 
     def read(self, name: str, *, max_bytes: int, operation: str) -> bytes:
         """A small object.

@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from consumers.providers import answers
-from consumers.providers.aws import Clients, JobFolder, call
+from consumers.providers.aws import INPUT, Clients, JobFolder, call
 from consumers.providers.discovery import by_region
 from consumers.providers.errors import (
     CallFailed,
@@ -45,6 +46,8 @@ from consumers.providers.settings import ProviderSettings
 
 STARTED, SUCCEEDED, FAILED = "_STARTED.json", "_SUCCESS.json", "_FAILED.json"
 _MARKERS_AND_INPUT = 4
+_EVENT_KEPT = timedelta(hours=6, minutes=15)
+"""Lambda drops an event that it could not run within 6 h; the rest is for clocks that differ."""
 _IMAGE_NAME = re.compile(r"images/[A-Za-z0-9][A-Za-z0-9_.-]{0,200}")
 
 
@@ -92,14 +95,18 @@ class AwsLambdaProvider:
     def poll(self, job_id: str) -> JobStatus:
         folder = self._folder(job_id)
         # One call tells all: the markers' names sort before `images/`.
-        names = set(folder.names(at_most=_MARKERS_AND_INPUT, operation="poll"))
-        if SUCCEEDED in names:
+        found = dict(folder.objects(at_most=_MARKERS_AND_INPUT, operation="poll"))
+        if SUCCEEDED in found:
             return self._succeeded(self._marker(folder, SUCCEEDED))
-        if FAILED in names:
+        if FAILED in found:
             return _failed(self._marker(folder, FAILED))
-        if not names:
+        if STARTED in found:
+            return JobStatus(JobState.RUNNING, "started")
+        if INPUT not in found:
             raise JobNotFound("job_not_found", operation="poll")
-        return JobStatus(JobState.RUNNING, "started" if STARTED in names else "queued")
+        if datetime.now(UTC) - found[INPUT] > _EVENT_KEPT:
+            raise JobNotFound("event_lost", operation="poll")
+        return JobStatus(JobState.RUNNING, "queued")
 
     def images(self, job_id: str, document: Document | None) -> tuple[RemoteImage, ...]:
         return self.poll(job_id).images

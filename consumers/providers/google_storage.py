@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from consumers.providers.answers import objects_in
 from consumers.providers.errors import (
     CallFailed,
     DocumentRefused,
@@ -82,13 +83,15 @@ class ObjectStore:
             page = self._get(f"{self._objects}?{query}", operation).json()
             if not isinstance(page, dict):
                 raise CallFailed("answer_not_json", operation=operation)
-            for item in page.get("items") or []:
-                name = item.get("name") if isinstance(item, dict) else None
+            for item in objects_in(page, "items", operation=operation):
+                name = item.get("name")
                 if isinstance(name, str) and name.startswith(prefix):
                     yield name
-            token = page.get("nextPageToken") or ""
+            before, token = token, page.get("nextPageToken") or ""
             if not token:
                 return
+            if token == before:
+                raise CallFailed("pages_repeat", operation=operation)
 
     def read(self, name: str, *, operation: str) -> Any:
         return self._get(f"{self._object(name)}?alt=media", operation).json()

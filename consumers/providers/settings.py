@@ -79,7 +79,8 @@ class GoogleSettings(_Settings):
     processor: str = Field(default="", pattern=r"^[A-Za-z0-9]{0,64}$")
     """The id of a layout parser processor."""
     bucket: str = Field(default="", pattern=r"^[a-z0-9._-]{0,222}$")
-    """Where documents and results pass through. Must be set."""
+    """Where documents and results pass through. Must be set. Those of failed jobs stay:
+    give it a rule that deletes what is some days old."""
     location: str = Field(default="eu", pattern=r"^[a-z0-9-]{1,30}$")
     """Where the processor is."""
     prefix: str = Field(default="bundle-extraction/", pattern=r"^([A-Za-z0-9_.-]+/)*$")
@@ -97,7 +98,8 @@ class AwsSettings(_Settings):
     region: str | None = Field(default=None, pattern=r"^[a-z0-9-]{1,40}$")
     """The AWS region; else as AWS's own tools find it."""
     bucket: str = Field(default="", pattern=r"^[a-z0-9.-]{0,63}$")
-    """Where documents and results pass through. Must be set."""
+    """Where documents and results pass through. Must be set. Those of failed jobs stay:
+    give it a rule that deletes what is some days old."""
     prefix: str = Field(default="bundle-extraction/", pattern=r"^([A-Za-z0-9_.-]+/)*$")
     """What keys in that bucket start with."""
     function: str = Field(default="bundle-extract", pattern=r"^[A-Za-z0-9_:$-]{1,170}$")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -21,6 +22,8 @@ class FakeAws(FakeService):
         super().__init__()
         self.objects: dict[str, bytes] = {}
         self.metadata: dict[str, dict[str, str]] = {}
+        self.stored_before = timedelta()
+        """How long ago everything in the store was put there, as its listings tell."""
         self.invocations: list[dict[str, Any]] = []
         self.book = JobBook(idempotent=True, new_id=lambda n: f"{n:064x}")
         self.blocks_per_page = 4
@@ -105,7 +108,11 @@ class FakeAws(FakeService):
         after = request.query.get("continuation-token", "")
         names = sorted(name for name in self.objects if name.startswith(prefix) and name > after)
         shown = names[:most]
-        items = "".join(f"<Contents><Key>{escape(name)}</Key></Contents>" for name in shown)
+        modified = (datetime.now(UTC) - self.stored_before).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        items = "".join(
+            f"<Contents><Key>{escape(name)}</Key><LastModified>{modified}</LastModified></Contents>"
+            for name in shown
+        )
         more = ""
         if len(names) > most:
             more = f"<NextContinuationToken>{escape(shown[-1])}</NextContinuationToken>"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from consumers.providers.aws import CODES
-from consumers.providers.errors import CallFailed
+from consumers.providers.errors import CallFailed, JobNotFound
 from consumers.providers.failures import SUBMIT, failure
 from consumers.providers.protocol import JobState, SubmitOptions
 from schemas.identity import idempotency_key
 from tests.contract.fakes.server import Reply, delivered, said_in
 from tests.contract.matrix import environment_without_accounts
-from tests.contract.subjects import KEY, AwsLambda, Subject, Textract
+from tests.contract.subjects import KEY, AwsLambda, Google, Subject, Textract
 
 
 @pytest.fixture(autouse=True)
@@ -107,4 +109,51 @@ def test_an_object_that_drips_or_is_compressed_is_not_read_on(tmp_path: Path) ->
         assert (caught.value.code, caught.value.operation) == (code, "poll")
     assert len(hurried.poll(job_id).images) == 6
     hurried.close()
+    subject.close()
+
+
+def test_an_event_that_lambda_has_given_up_is_a_job_that_is_not_there(tmp_path: Path) -> None:
+    subject = AwsLambda(tmp_path)
+    job_id = subject.provider.submit(subject.document(), key=KEY, options=SubmitOptions()).job_id
+    subject.service.stored_before = timedelta(hours=5)
+    assert subject.provider.poll(job_id).provider_status == "queued"
+    subject.service.stored_before = timedelta(hours=7)
+    with pytest.raises(JobNotFound) as caught:
+        subject.provider.poll(job_id)
+    assert caught.value.code == "event_lost"
+    subject.finish(job_id)
+    assert subject.provider.poll(job_id).state is JobState.SUCCEEDED
+    subject.close()
+
+
+@pytest.mark.parametrize(
+    "left_out", ["Key", "LastModified", "NextContinuationToken", "IsTruncated"]
+)
+def test_a_listing_without_what_it_must_tell_is_none(tmp_path: Path, left_out: str) -> None:
+    subject = AwsLambda(tmp_path)
+    job_id = subject.provider.submit(subject.document(), key=KEY, options=SubmitOptions()).job_id
+    subject.finish(job_id)
+    without = re.compile(rf"<{left_out}>.*?</{left_out}>".encode())
+    spoiled = said_in(lambda reply: replace(reply, body=without.sub(b"", reply.body)))
+    subject.service.misbehave("list", spoiled)
+    with pytest.raises(CallFailed):
+        subject.provider.forget(job_id)
+    subject.close()
+
+
+@pytest.mark.parametrize("kind", [AwsLambda, Google])
+def test_a_listing_that_repeats_itself_ends(tmp_path: Path, kind: type[Subject]) -> None:
+    subject = kind(tmp_path)
+    job_id = subject.provider.submit(subject.document(), key=KEY, options=SubmitOptions()).job_id
+    subject.finish(job_id)
+    first: list[bytes] = []
+
+    def repeated(reply: Reply) -> Reply:
+        first.append(reply.body)
+        return replace(reply, body=first[0])
+
+    subject.service.misbehave("list", said_in(repeated, times=5))
+    with pytest.raises(CallFailed) as caught:
+        subject.provider.forget(job_id)
+    assert caught.value.code == "pages_repeat"
     subject.close()
