@@ -139,6 +139,7 @@ def _google_identity(settings: ProviderSettings) -> TokenSource:
 
 def _aws_lambda(settings: ProviderSettings, _: Mapping[str, str]) -> Provider:
     _require(settings, "aws", ("bucket", "function"))
+    _check_aws_urls(settings)
     with _botocore(settings):
         from consumers.providers.aws_lambda import AwsLambdaProvider
 
@@ -147,10 +148,18 @@ def _aws_lambda(settings: ProviderSettings, _: Mapping[str, str]) -> Provider:
 
 def _textract(settings: ProviderSettings, cut_regions: RegionCutter) -> Provider:
     _require(settings, "aws", ("bucket",))
+    _check_aws_urls(settings)
     with _botocore(settings):
         from consumers.providers.textract import TextractProvider
 
         return TextractProvider(settings, cut_regions, name=settings.name or "textract")
+
+
+def _check_aws_urls(settings: ProviderSettings) -> None:
+    for name in ("s3_url", "lambda_url", "textract_url"):
+        url = getattr(settings.aws, name)
+        if url is not None:
+            _check_base_url(settings, url, secret=True, setting=f"aws.{name}")
 
 
 @contextmanager
@@ -294,17 +303,19 @@ def required_token(
     return token
 
 
-def _check_base_url(settings: ProviderSettings, base_url: str, *, secret: bool) -> None:
+def _check_base_url(
+    settings: ProviderSettings, base_url: str, *, secret: bool, setting: str = "base_url"
+) -> None:
     who = f"provider {settings.name or settings.kind}"
     try:
         scheme, host, _ = origin_of(base_url)
     except ValueError:
         raise SettingsInvalid(
-            f"{who}: base_url must be an http(s) URL with a host and without a user name"
+            f"{who}: {setting} must be an http(s) URL with a host and without a user name"
         ) from None
     if scheme == "http" and secret and not (settings.allow_plain_http or _is_this_machine(host)):
         raise SettingsInvalid(
-            f"{who}: base_url is plain http, which would send the API key readable for anyone on "
+            f"{who}: {setting} is plain http, which would send the API key readable for anyone on "
             "the way: use https, or set allow_plain_http for a private network"
         )
 

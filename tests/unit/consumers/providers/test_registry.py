@@ -53,6 +53,21 @@ def test_the_self_hosted_service_may_be_without_a_token() -> None:
             ProviderSettings(kind=Kind.SELFHOSTED, base_url="http://h/v1", token=TOKEN),
             ("allow_plain_http", "https"),
         ),
+        *(
+            (
+                ProviderSettings(
+                    kind=Kind.AWS_LAMBDA, aws=AwsSettings(bucket="b", **{name: "http://h"})
+                ),
+                (f"aws.{name}", "allow_plain_http"),
+            )
+            for name in ("s3_url", "lambda_url")
+        ),
+        (
+            ProviderSettings(
+                kind=Kind.TEXTRACT, aws=AwsSettings(bucket="b", textract_url="http://h")
+            ),
+            ("aws.textract_url", "allow_plain_http"),
+        ),
         (
             ProviderSettings(kind=Kind.INFRAI, token_file=Path("/does/not/exist")),
             ("token_file", "cannot be read"),
