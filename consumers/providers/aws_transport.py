@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from consumers.providers.errors import CallFailed
+from consumers.providers.errors import CallFailed, ServiceUnavailable
 from consumers.providers.transport import (
     Limits,
     body_pieces,
@@ -26,22 +26,31 @@ from consumers.providers.transport import (
 
 
 class BoundedSender:
-    """A handler for `before-send`. One for each client; safe to use from many threads."""
+    """A handler for `before-send`. One for each client; safe to use from many threads.
+
+    A client calls one bucket or one function, so one host. Where S3 says that the bucket is in
+    another region botocore would send the document there, unasked: that is refused.
+    """
 
     def __init__(self, limits: Limits, *, connections: int, ca_file: Path | None) -> None:
         self._limits = limits
+        self._origin: tuple[str, str, int] | None = None
         self._origins = new_origins(limits, connections=connections, ca_file=ca_file)
 
     def __call__(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
         """Raises:
         ProviderError: no complete answer. Its operation is not known here.
         """
+        origin = origin_of(request.url)
+        self._origin = self._origin or origin
+        if origin != self._origin:
+            raise ServiceUnavailable("another_region")
         headers = {name: _text(value) for name, value in request.headers.items()}
         headers["Accept-Encoding"] = "identity"
         with ExitStack() as stack:
             response = stack.enter_context(
                 opened(
-                    self._origins.of(*origin_of(request.url)),
+                    self._origins.of(*origin),
                     request.method,
                     target_of(request.url),
                     operation="",

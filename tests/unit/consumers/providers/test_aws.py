@@ -10,13 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from botocore.awsrequest import AWSRequest
 
 from consumers.providers.aws import CODES
-from consumers.providers.errors import CallFailed, JobNotFound
+from consumers.providers.aws_transport import BoundedSender
+from consumers.providers.errors import CallFailed, JobNotFound, ServiceUnavailable
 from consumers.providers.failures import SUBMIT, failure
 from consumers.providers.protocol import JobState, SubmitOptions
+from consumers.providers.transport import Limits
 from schemas.identity import idempotency_key
-from tests.contract.fakes.server import Reply, delivered, said_in
+from tests.contract.fakes.server import Reply, Stranger, delivered, said_in
 from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, AwsLambda, Google, Subject, Textract
 
@@ -157,3 +160,20 @@ def test_a_listing_that_repeats_itself_ends(tmp_path: Path, kind: type[Subject])
         subject.provider.forget(job_id)
     assert caught.value.code == "pages_repeat"
     subject.close()
+
+
+def test_botocore_is_not_followed_to_another_host() -> None:
+    """It sends a request again, document and all, to whichever region an answer names."""
+    own, other = Stranger(), Stranger()
+    own.start()
+    other.start()
+    sender = BoundedSender(Limits(), connections=1, ca_file=None)
+    for _ in range(2):
+        assert sender(AWSRequest("PUT", f"{own.origin}/x", data=b"%PDF").prepare()).status_code
+    with pytest.raises(ServiceUnavailable) as caught:
+        sender(AWSRequest("PUT", f"{other.origin}/x", data=b"%PDF").prepare())
+    assert caught.value.code == "another_region"
+    assert other.requests == []
+    sender.close()
+    own.stop()
+    other.stop()
