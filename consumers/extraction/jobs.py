@@ -14,6 +14,7 @@ from typing import Any
 from consumers.extraction.calls import attempts_allowed, call, open_breaker, pause
 from consumers.extraction.live import LiveJob
 from consumers.extraction.local_document import LocalDocument
+from consumers.extraction.polling import before_it_is_gone
 from consumers.extraction.record_keeper import RecordChanged, RecordKeeper
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
@@ -345,6 +346,7 @@ def _poll_until_done(job: Job) -> Task:
         if status is None:
             elapsed = patience_used()
             delay = schedule.next_delay(policy.polling, elapsed, polls, hint, pages)
+            delay = before_it_is_gone(delay, job.provider.provider.abilities.results_kept_seconds)
             due = clock.monotonic() + delay
             job.live.polls, job.live.next_poll_at = polls, due
             yield Sleep(delay)

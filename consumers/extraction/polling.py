@@ -185,6 +185,12 @@ def clamp_delay(delay: float, elapsed_s: float, hint_s: float | None, policy: Po
     return max(policy.floor_s, min(delay, left)) if left > 0 else policy.floor_s
 
 
+def before_it_is_gone(delay_s: float, kept_s: float | None) -> float:
+    """A delay, whoever asked for it, with which a result that is kept for ``kept_s`` seconds is
+    seen in time, and once more if that poll fails. None: it is kept for ever, or nobody knows."""
+    return delay_s if kept_s is None else min(delay_s, kept_s / 2)
+
+
 def schedule_for(policies: Sequence[Policy]) -> PollSchedule:
     """One schedule for a provider, shared by the policies that use it."""
     return _ByStrategy()

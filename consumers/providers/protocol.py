@@ -25,6 +25,7 @@ class Abilities:
     max_pages_per_job: int | None = None
     max_bytes_per_job: int | None = None
     results_kept_seconds: float | None = None
+    """A running job is asked about at least twice in this time, whatever else says to wait."""
     forgets: bool = False
     """`forget` really deletes the job and its results."""
     images_need_document: bool = False

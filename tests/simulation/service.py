@@ -54,6 +54,7 @@ class ServiceKind:
     images_need_document: bool = False
     synchronous: bool = False
     """The submit's answer is the result; a job cannot be asked for."""
+    results_kept_seconds: float | None = None
     url_seconds: float = 30.0
     run_seconds: tuple[float, float] = (0.5, 20.0)
 
@@ -240,6 +241,9 @@ class Service:
         self._trouble(operation, job.victim)
         if not job.forgotten and self.faults.hits("service.forgets", job.victim):
             job.forgotten = True
+        kept = self.kind.results_kept_seconds
+        if kept is not None and self.agenda.now > job.done_at + kept:
+            job.forgotten = True
         gone = job.forgotten or job.deleted_by_us
         if gone or self.faults.hits("poll.not_found", job.victim):
             job.not_found_answers += 1
@@ -282,6 +286,7 @@ class SimProvider:
             forgets=kind.forgets,
             reports_pages=kind.reports_pages,
             images_need_document=kind.images_need_document,
+            results_kept_seconds=kind.results_kept_seconds,
         )
         self._service = service
 

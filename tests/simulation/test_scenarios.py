@@ -203,6 +203,18 @@ def test_a_job_past_its_deadline_is_resumed_by_a_replay_and_not_started_again(
     assert jobs_of(world) == 1
 
 
+def test_a_job_is_asked_about_before_its_result_can_be_gone(simulator: Simulator) -> None:
+    rarely = Polling(strategy="doubling", multiplier=60.0, ceiling_s=2000.0, deadline_s=9000.0)
+    world = simulator.run(
+        scenario(
+            service=ServiceKind(results_kept_seconds=60.0, run_seconds=(90.0, 100.0)),
+            policy=plain_policy(polling=rarely),
+        )
+    )
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
 @pytest.mark.parametrize("max_resubmits", [0, 1])
 def test_jobs_that_fail_for_want_of_credit_are_nobodys_fault(
     simulator: Simulator, max_resubmits: int
