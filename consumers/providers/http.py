@@ -98,8 +98,8 @@ class ApiClient:
         Raises:
             ResponseUnsafe: it points anywhere else. The credential is not sent there.
         """
-        url = urljoin(f"{self.base_url}/", reference)
         try:
+            url = urljoin(f"{self.base_url}/", reference)
             same = len(url) <= MAX_URL_LENGTH and origin_of(url) == self._origin
         except ValueError:
             same = False

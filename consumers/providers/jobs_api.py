@@ -252,12 +252,11 @@ class JobsApi:
         return replace(status, failure_code=shown, failure_kind=kind)
 
     def _images(self, listed: list[Any], *, operation: str) -> tuple[RemoteImage, ...]:
+        base = f"{self.api.base_url}/"
         try:
-            images = answers.images_of(listed)
+            return tuple(
+                image if image.url is None else replace(image, url=urljoin(base, image.url))
+                for image in answers.images_of(listed)
+            )
         except ValueError:
             raise CallFailed("images_unreadable", operation=operation) from None
-        base = f"{self.api.base_url}/"
-        return tuple(
-            image if image.url is None else replace(image, url=urljoin(base, image.url))
-            for image in images
-        )

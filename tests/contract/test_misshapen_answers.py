@@ -19,7 +19,7 @@ from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, SUBJECTS, Subject
 
 ODDITIES: tuple[Any, ...] = (
-    None, True, -1, 1e400, "../x", [], [None], ["x"], {}, {"code": {}},
+    None, True, -1, 1e400, "../x", "https://[x", [], [None], ["x"], {}, {"code": {}},
 )  # fmt: skip
 READS = ("poll", "object", "images", "result", "list")
 
