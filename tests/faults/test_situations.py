@@ -223,6 +223,7 @@ def test_a_dead_letter_that_is_the_last_record_is_not_sent_again_at_each_start(
 # -- services that refuse ----------------------------------------------------------------------
 
 ALWAYS = 1_000_000
+PATIENT = "Novak-1951-03-07"
 
 
 def _refuse(stage: Stage, status: int) -> None:
@@ -373,8 +374,19 @@ def test_a_long_job_at_the_head_holds_up_no_other_and_little_is_done_again_after
 
 
 def test_the_services_token_is_nowhere(make_stage: MakeStage) -> None:
+    """Nor is what its answers say about patients. Afterwards a document gets through, so that there
+    is a result, a job record and a manifest to look into."""
     stage = make_stage()
-    _refuse(stage, 401)
+    said = f"{TOKEN}: no access to the scan of {PATIENT}"
+    for operation in ("submit", "poll"):
+        stage.service_fault(
+            operation,
+            kind="status",
+            status=401,
+            times=ALWAYS,
+            headers={"WWW-Authenticate": said, "Location": f"http://{PATIENT}.example/{TOKEN}"},
+            body=json.dumps({"error": {"code": said, "message": said}, "detail": said}),
+        )
     worker = stage.start_worker()
     stage.bundles("b", 1)
     stage.send_raw(b"garbage")
@@ -385,7 +397,15 @@ def test_the_services_token_is_nowhere(make_stage: MakeStage) -> None:
         "a refused call",
         stage.last_lines,
     )
+    _heal(stage)
+    wait_for(lambda: done(stage) == 1, 60, "a result", stage.last_lines)
+    objects = [item.key for item in stage.store.list(stage.output_bucket, "")]
+    records = [key for key in objects if key.endswith(".json")]
+    assert len(records) == 2, "a job record and a manifest"
     written = [
+        *objects,
+        *(json.dumps(stage.manifest(key)) for key in records),
+        str(stage.results()),
         worker.log_file.read_text(),
         stage.http(worker, "/metrics") or "",
         stage.http(worker, "/status") or "",
@@ -394,4 +414,5 @@ def test_the_services_token_is_nowhere(make_stage: MakeStage) -> None:
     ]
     for text in written:
         assert TOKEN not in text
+        assert PATIENT not in text
         assert stage.s3_secret_key not in text
