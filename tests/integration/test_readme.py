@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -163,6 +164,23 @@ def test_the_commands_of_running_it_for_real_take_their_settings(
             assert "Run a worker until SIGTERM" in help_
         else:
             run(command, stack)
+
+
+def test_the_runbooks_housekeeping_commands_work_as_written(
+    stack: tuple[Path, dict[str, str]],
+) -> None:
+    text = (ROOT / "deploy" / "observability" / "RUNBOOK.md").read_text()
+    listed = [line for _, block in FENCE.findall(text) for line in block.strip().splitlines()]
+    assert {command.split()[1] for command in listed} == {"doctor", "topics", "sweep", "verify"}
+    run(".venv/bin/python -m deploy.demo.documents scans", stack)
+    run(".venv/bin/bundles submit scans/one.pdf --bundle kept --wait", stack)
+    said = {command: run(f".venv/bin/{command}", stack).stdout for command in listed}
+
+    assert "0 failed" in said["bundles doctor"]
+    assert ": no fault(s)" in said["bundles verify --all"]
+    assert "would delete 0 object(s)" in said["bundles sweep"]
+    rules = json.loads((stack[0] / "lifecycle.json").read_text())["Rules"]
+    assert {rule["Status"] for rule in rules} == {"Enabled"}
 
 
 def test_the_contract_matrix_of_the_readme_can_be_printed() -> None:
