@@ -352,7 +352,8 @@ class Metrics:
         self.lag_seconds = gauge(
             "consumer_lag_seconds",
             "seconds",
-            "Age of the oldest uncommitted record.",
+            "Age, by its timestamp, of the oldest record taken in and not committed. Where records "
+            "wait and none is taken in: since that was first seen. 0 with no lag.",
             "topic",
             "partition",
         )

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from deploy.observability.panels import Dashboard, Panel, Query, Row
-from deploy.observability.queries import KAFKA_STORAGE, by_label, gauge, quantiles, rate
+from deploy.observability.queries import (
+    KAFKA_STORAGE,
+    OVERVIEW,
+    PIPELINE,
+    by_label,
+    gauge,
+    quantiles,
+    rate,
+)
 
 DASHBOARD = Dashboard(
     KAFKA_STORAGE,
@@ -36,6 +44,7 @@ DASHBOARD = Dashboard(
                         )
                     ],
                     alert="BundlesLagSecondsGrowing",
+                    dashboard=PIPELINE,
                 ),
                 Panel(
                     "Oldest",
@@ -46,6 +55,7 @@ DASHBOARD = Dashboard(
                         Query(gauge("bundles_oldest_inflight_seconds", how="max"), "in work"),
                     ],
                     alert="BundlesOldestUncommittedAgeHigh",
+                    dashboard=OVERVIEW,
                 ),
                 Panel(
                     "Fullest window",

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from consumers.stages import STAGES
 from deploy.observability.panels import Dashboard, Panel, Query, Row
-from deploy.observability.queries import JOB, PIPELINE, by_label, gauge, quantiles, rate
+from deploy.observability.queries import (
+    JOB,
+    KAFKA_STORAGE,
+    OVERVIEW,
+    PIPELINE,
+    PROVIDER,
+    by_label,
+    gauge,
+    quantiles,
+    rate,
+)
 
 
 def _stage(stage: str) -> Row:
@@ -60,6 +70,7 @@ DASHBOARD = Dashboard(
                     [Query(gauge("bundles_documents_by_cause", "cause"), "{{cause}}")],
                     stacked=True,
                     alert="BundlesStuckWithLag",
+                    dashboard=OVERVIEW,
                 ),
                 Panel(
                     "Share of the time by cause",
@@ -86,6 +97,7 @@ DASHBOARD = Dashboard(
                     "ops",
                     by_label("bundles_stage_outcomes_total", "stage", 'outcome="failed"'),
                     alert="BundlesDeadLetterRateHigh",
+                    dashboard=PROVIDER,
                 ),
                 Panel(
                     "Documents in progress",
@@ -97,6 +109,7 @@ DASHBOARD = Dashboard(
                         Query(gauge("bundles_document_places_waiting"), "waiting for a place"),
                         Query(gauge("bundles_document_places"), "places"),
                     ],
+                    dashboard=KAFKA_STORAGE,
                 ),
                 Panel(
                     "Bytes",

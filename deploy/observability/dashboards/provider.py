@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from deploy.observability.panels import Dashboard, Panel, Query, Row, Variable
-from deploy.observability.queries import JOB, PROVIDER, by_label, gauge, quantiles, rate
+from deploy.observability.queries import (
+    JOB,
+    OVERVIEW,
+    PIPELINE,
+    PROVIDER,
+    by_label,
+    gauge,
+    quantiles,
+    rate,
+)
 
 THEIRS = 'provider=~"$provider"'
 
@@ -39,6 +48,7 @@ DASHBOARD = Dashboard(
                         ),
                     ],
                     alert="BundlesSlotsSaturated",
+                    dashboard=PIPELINE,
                 ),
                 Panel(
                     "Time at the service",
@@ -47,6 +57,7 @@ DASHBOARD = Dashboard(
                     quantiles(
                         "bundles_provider_run_seconds", 0.5, 0.95, by="provider", labels=THEIRS
                     ),
+                    dashboard=OVERVIEW,
                 ),
                 Panel(
                     "Poll lag",

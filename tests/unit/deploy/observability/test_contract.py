@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from consumers.metrics import Metrics, Spec
+from deploy.extractor.metrics import Metrics as ServiceMetrics
 from tests.observe.expressions import OBSERVABILITY, expressions, rules
 
 ROOT = Path(__file__).parents[4]
@@ -30,6 +32,10 @@ MATCHER = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
 COUNTER = re.compile(r"(?<!\w)(bundles_\w+_total)\b")
 RATED = re.compile(r"\b(?:rate|increase)\((bundles_\w+)(?:\{[^}]*\})?\[")
+
+CONTRACTS = {"consumers/metrics.py", "deploy/extractor/metrics.py"}
+"""Of the worker and of the self-hosted service: nothing else may make a metric."""
+MAKERS = {"Counter", "Gauge", "Histogram", "Summary", "Info", "Enum", "Metric"}
 
 RAW_COUNTERS = {
     "bundles_temp_swept_bytes_total": "counted once, before the first scrape: a rate sees nothing",
@@ -131,3 +137,61 @@ def test_every_recorded_series_is_recorded_and_used() -> None:
         "job:bundles_end_to_end_seconds:p95_rate5m",
         "job:bundles_queue_wait_seconds:p95_rate5m",
     }
+
+
+def test_metrics_are_made_in_the_contracts_and_nowhere_else() -> None:
+    """Otherwise METRICS.md would not list it, and nothing would hold its labels to a bound."""
+    makers = set()
+    for package in ("consumers", "deploy", "schemas", "sinks"):
+        for file in (ROOT / package).rglob("*.py"):
+            if _makes_metrics(ast.parse(file.read_text("utf-8"))):
+                makers.add(str(file.relative_to(ROOT)))
+    assert makers == CONTRACTS
+
+
+def _makes_metrics(tree: ast.AST) -> bool:
+    """Whether a module calls, or makes a class of its own from, one of the client library's."""
+    made_by = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prometheus_client"):
+            imported = {(alias.asname or alias.name): alias.name for alias in node.names}
+            made_by |= {
+                here
+                for here, name in imported.items()
+                if name in MAKERS or name.endswith("MetricFamily")
+            }
+        elif isinstance(node, ast.Import) and any(
+            alias.name.split(".")[0] == "prometheus_client" for alias in node.names
+        ):
+            return True
+    used: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            used.append(node.func)
+        elif isinstance(node, ast.ClassDef):
+            used += node.bases
+    return any(isinstance(name, ast.Name) and name.id in made_by for name in used)
+
+
+@pytest.mark.parametrize(
+    ("source", "makes"),
+    [
+        ("from prometheus_client import Counter\nx = Counter('a', 'b')", True),
+        ("from prometheus_client import Gauge as G\nclass X(G): pass", True),
+        ("import prometheus_client", True),
+        ("from prometheus_client.core import GaugeMetricFamily as F\nx = F('a', 'b')", True),
+        ("from prometheus_client import Gauge\ndef f(x: Gauge): x.set(1)", False),
+        ("from collections import Counter\nx = Counter()", False),
+    ],
+)
+def test_what_makes_a_metric_is_told_from_what_does_not(source: str, makes: bool) -> None:
+    assert _makes_metrics(ast.parse(source)) == makes
+
+
+def test_metrics_of_both_contracts_are_in_the_reference(contract: dict[str, Spec]) -> None:
+    text = (OBSERVABILITY / "METRICS.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
+    served = {family.name for family in ServiceMetrics().registry.collect()}
+    assert {name for name in listed if not name.startswith("extractor_")} == set(contract)
+    of_the_service = {name for name in listed if name.startswith("extractor_")}
+    assert {name.removesuffix("_total") for name in of_the_service} == served

@@ -102,6 +102,24 @@ def test_links_lead_to_dashboards_and_runbook_sections_that_exist(
     assert kinds == {"dashboards", "link"}
 
 
+def test_each_dashboard_leads_from_a_panel_to_others_and_is_led_to_from_one() -> None:
+    led_to: dict[str, set[str]] = {
+        board["uid"]: {
+            found[1]
+            for panel in panels_of(board)
+            for link in panel["links"]
+            if (found := re.match(r"/d/([\w-]+)", link["url"]))
+        }
+        for board in dashboards()
+    }
+    assert all(others - {uid} for uid, others in led_to.items())
+    assert {uid for others in led_to.values() for uid in others} == UIDS
+    for board in dashboards():
+        assert any(
+            not link["url"].startswith("/d/") for p in panels_of(board) for link in p["links"]
+        )
+
+
 def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in dashboard["panels"]:
