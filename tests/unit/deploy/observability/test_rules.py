@@ -69,6 +69,24 @@ def test_an_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(
     assert False in fires
 
 
+def test_a_ratio_that_needs_a_volume_has_a_case_with_too_little_of_it() -> None:
+    guarded = {
+        rule["alert"]
+        for rule in alerts()
+        if re.search(r"ratio_rate|budget_left", rule["expr"])
+        and re.search(r"and\s+sum by [^\n]*increase\(\w+\[\w+\]\)\) > \d", rule["expr"])
+    }
+    assert len(guarded) == 8
+    silent = {
+        case["name"].split()[0]
+        for case in CASES
+        if " is silent: " in case["name"]
+        and case["name"].endswith("too few to judge")
+        and not case["promql_expr_test"][0]["exp_samples"]
+    }
+    assert guarded == silent
+
+
 def test_the_runbook_has_no_section_without_an_alert() -> None:
     assert set(SECTIONS) == {alert["alert"] for alert in alerts()}
 
