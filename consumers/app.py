@@ -22,7 +22,7 @@ from consumers.extraction.origin import Origin
 from consumers.extraction.polling import schedule_for
 from consumers.extraction.pressure.gate import MAX_WAIT_S, Gate
 from consumers.extraction.pressure.storm import DeadLetterStorm
-from consumers.extraction.sandbox import Sandbox, SandboxLimits
+from consumers.extraction.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from consumers.extraction.services import Dependency, ProviderService, Services, held_up
 from consumers.extraction.workspace import Workspace, sweep
 from consumers.gauges import Gauges
@@ -301,16 +301,19 @@ def _services(
         idle_seconds=settings.temp.lifetime,
     )
     stack.callback(workspace.close)
-    sandbox = Sandbox(
-        processes=settings.sandbox.processes,
-        limits=SandboxLimits(
-            memory_bytes=settings.sandbox.memory,
-            cpu_seconds=settings.sandbox.cpu_time,
-            wall_seconds=settings.sandbox.wall_time,
-            temporary_directory=workspace.path,
-        ),
-        on_kill=lambda reason: metrics.sandbox_kills.labels(reason).inc(),
-    )
+    try:
+        sandbox = Sandbox(
+            processes=settings.sandbox.processes,
+            limits=SandboxLimits(
+                memory_bytes=settings.sandbox.memory,
+                cpu_seconds=settings.sandbox.cpu_time,
+                wall_seconds=settings.sandbox.wall_time,
+                temporary_directory=workspace.path,
+            ),
+            on_kill=lambda reason: metrics.sandbox_kills.labels(reason).inc(),
+        )
+    except SandboxUnavailable as error:
+        raise Refused(Exit.CONFIG, f"documents cannot be parsed here: {error}") from None
     stack.callback(sandbox.close)
     spans = tracing.start()
     if spans is not None:

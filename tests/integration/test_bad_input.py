@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +43,28 @@ def _document_id(pipeline: Pipeline, identifier: str) -> dict[str, Any]:
     return event
 
 
+def _repeated(pipeline: Pipeline, *, documents: int = 1, segments: int = 1) -> dict[str, Any]:
+    segment = {"source": pipeline.upload(pdfs.one_page_scan(3))}
+    return {
+        "bundle_id": "bad",
+        "documents": [
+            {"document_id": f"document-{number}", "segments": [segment] * segments}
+            for number in range(documents)
+        ],
+    }
+
+
+REACH_THE_SERVICE = {Reason.TOO_MANY_IMAGES}
+"""What only its answer shows."""
+
 CASES: list[tuple[str, Reason, Make]] = [
     ("not JSON", Reason.EVENT_UNPARSABLE, lambda _: b"\xff\xfenot json"),
     ("no value", Reason.EVENT_UNPARSABLE, lambda _: b""),
     ("a list", Reason.EVENT_UNPARSABLE, lambda _: b"[1, 2]"),
     ("deeply nested", Reason.EVENT_UNPARSABLE, lambda _: b"[" * 100_000),
     ("schema-registry frame", Reason.EVENT_SCHEMA_FRAMED, lambda _: b'\x00\x00\x00\x00\x01{"a":1}'),
+    ("many documents", Reason.EVENT_TOO_LARGE, lambda p: _repeated(p, documents=3)),
+    ("many segments", Reason.EVENT_TOO_LARGE, lambda p: _repeated(p, segments=3)),
     ("no documents", Reason.EVENT_INVALID, lambda p: _with(p, documents=[])),
     ("wrong type", Reason.EVENT_INVALID, lambda p: _with(p, operation="shredded")),
     ("unknown policy", Reason.POLICY_UNKNOWN, lambda p: _with(p, policy="nobody-knows-it")),
@@ -63,6 +82,7 @@ CASES: list[tuple[str, Reason, Make]] = [
     ("text", Reason.NOT_A_PDF, lambda p: _one(p, b"just some text " * 100)),
     ("over the size limit", Reason.TOO_LARGE, lambda p: _one(p, b"%PDF-1.4\n" + b"x" * 300_000)),
     ("over the page limit", Reason.TOO_MANY_PAGES, lambda p: _one(p, pdfs.pages(12, 0))),
+    ("over the limit of images", Reason.TOO_MANY_IMAGES, lambda p: _one(p, pdfs.pages(9))),
     ("encrypted", Reason.ENCRYPTED, lambda p: _one(p, pdfs.encrypted("secret"))),
     (
         "unknown password secret",
@@ -81,7 +101,13 @@ CASES: list[tuple[str, Reason, Make]] = [
 def test_each_bad_input_costs_one_dead_letter_and_harms_nothing_else(
     make_pipeline: MakePipeline,
 ) -> None:
-    limits = {"max_document_bytes": 200_000, "max_pages": 10}
+    limits = {
+        "max_document_bytes": 200_000,
+        "max_pages": 10,
+        "max_documents_per_event": 2,
+        "max_segments_per_document": 2,
+        "max_images": 8,
+    }
     pipeline = make_pipeline(partitions=1, policies={"default": {"limits": limits}})
     pipeline.start_fake_provider()
     sent: list[tuple[str, Reason, bytes, bytes]] = []
@@ -115,7 +141,8 @@ def test_each_bad_input_costs_one_dead_letter_and_harms_nothing_else(
     counted = pipeline.count()
     good_results = {bundle for bundle, _ in counted.resulted}
     assert good_results == {f"good-{number}" for number in range(len(CASES))}
-    assert len(pipeline.provider_jobs()) == len(CASES)
+    asked = sum(reason in REACH_THE_SERVICE for _, reason, _ in CASES)
+    assert len(pipeline.provider_jobs()) == len(CASES) + asked
 
 
 def test_a_damaged_document_is_submitted_so_that_the_service_reads_all_its_pages(
@@ -160,4 +187,19 @@ def test_a_wrong_setting_stops_the_start_with_a_sentence_that_names_it(
     wait_for(lambda: not worker.running, 60, "the worker to end", pipeline.last_lines)
     assert worker.returncode in (2, 64)
     assert says in worker.last_lines()
+    assert "Traceback" not in worker.last_lines()
+
+
+def test_a_worker_without_libmagic_says_which_package_to_install(
+    make_pipeline: MakePipeline, tmp_path: Path
+) -> None:
+    for name in ("magic", "pylibmagic"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError")
+    pipeline = make_pipeline()
+    pipeline.start_fake_provider()
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    worker = pipeline.start_worker(wait=False, PYTHONPATH=path)
+    wait_for(lambda: not worker.running, 60, "the worker to end", pipeline.last_lines)
+    assert worker.returncode == 64
+    assert "install the Python package 'pylibmagic'" in worker.last_lines()
     assert "Traceback" not in worker.last_lines()

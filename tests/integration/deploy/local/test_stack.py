@@ -21,21 +21,32 @@ from tests import pdfs
 
 
 @pytest.mark.integration
-def test_on_the_built_in_broker_a_bundle_gets_its_result_and_the_end_of_a_server_is_told(
+def test_on_the_built_in_broker_bundles_get_results_and_the_end_of_a_server_is_told(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "scan.pdf"
     file.write_bytes(pdfs.one_page_scan(1))
-    with LocalStack(StackOptions(kafka="embedded"), lambda _: None) as stack:
-        shown = subprocess.run(
-            [sys.executable, "-m", "consumers.cli", "submit", str(file), "--bundle", "b", "--wait"],
+    bad = tmp_path / "bad.pdf"
+    bad.write_bytes(b"no PDF")
+
+    def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "consumers.cli", "submit", *arguments, "--wait"],
             env={**os.environ, **stack.environment()},
             capture_output=True,
             text=True,
             timeout=120,
         )
+
+    with LocalStack(StackOptions(kafka="embedded"), lambda _: None) as stack:
+        shown = submit(str(file), "--bundle", "b")
         assert shown.returncode == 0, shown.stderr
         assert "1 extracted, 0 dead-lettered" in shown.stdout
+
+        shown = submit(str(file), str(bad), "--bundle", "with-a-dead-letter")
+        assert shown.returncode == 1
+        assert "document-002: dead letter, not_a_pdf" in shown.stdout
+        assert "1 extracted, 1 dead-lettered" in shown.stdout
 
         stack.s3.kill()
         with pytest.raises(ServerFailed, match=r"S3 server \(weed mini\) ended .* last lines:\n"):
