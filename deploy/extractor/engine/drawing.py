@@ -14,6 +14,7 @@ from typing import Any
 
 import pikepdf
 
+from deploy.extractor.engine.content import named_resources, read_content
 from deploy.extractor.engine.layers import Layers
 from deploy.extractor.engine.model import LimitExceeded
 from deploy.extractor.engine.reachable import UNREADABLE, Reachable
@@ -103,7 +104,9 @@ class Drawings:
         """The drawing operators of a content stream. Raises PdfError where it is unreadable."""
         key = content.objgen
         if key not in self._steps or key == (0, 0):
-            self._steps[key] = [*self._parsed(content)]
+            # The quick way knows no marked content, with which layers are told apart.
+            quick = None if self.layers.exist else _quick_steps(content)
+            self._steps[key] = [*self._parsed(content)] if quick is None else quick
         return self._steps[key]
 
     def _parsed(self, content: pikepdf.Object) -> Iterator[_Step]:
@@ -223,6 +226,17 @@ class _PageWalk:
             self._known[key] = []  # what a form draws of itself is nothing
             self._known[key] = self._content(form, inside, depth)
         return self._known[key]
+
+
+def _quick_steps(content: pikepdf.Object) -> list[_Step] | None:
+    """The steps of a page or form whose content is plain; None where it is not, or is damaged."""
+    source = content if isinstance(content, pikepdf.Stream) else content.get("/Contents")
+    streams: list[Any] = list(source) if isinstance(source, pikepdf.Array) else [source]
+    try:
+        named = named_resources(b"\n".join(read_content(stream) for stream in streams))
+    except UNREADABLE:
+        return None
+    return None if named is None else [_Step(operator, name) for operator, name in named]
 
 
 def _appearances(page: pikepdf.Page, layers: Layers) -> Iterator[pikepdf.Stream]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pikepdf
-from isal import isal_zlib
+
+from deploy.extractor.engine.content import read_content
 
 # What the PDF library raises at damaged content, or at content in the coding of an image.
 UNREADABLE = (
@@ -19,7 +20,6 @@ UNREADABLE = (
     AttributeError,
 )
 _DEEPEST_NESTING = 28
-_LARGEST_CONTENT = 64 << 20
 
 
 class Reachable:
@@ -43,7 +43,7 @@ class Reachable:
         if isinstance(resources, pikepdf.Dictionary) and self._by_resources(resources, depth):
             return True
         # An inline image begins with this operator; in a text it costs no more than a parsing.
-        return any(b"BI" in _read(s) for s in streams if isinstance(s, pikepdf.Stream))
+        return any(b"BI" in read_content(s) for s in streams if isinstance(s, pikepdf.Stream))
 
     def _by_resources(self, resources: pikepdf.Dictionary, depth: int) -> bool:
         for xobject in _entries(resources, "/XObject"):
@@ -67,22 +67,6 @@ class Reachable:
             self._known[key] = False  # until it is known, so that a form of itself ends here
             self._known[key] = self._by([form], form.get("/Resources"), depth + 1)
         return self._known[key]
-
-
-def _read(content: pikepdf.Stream) -> bytes:
-    """The bytes of a stream, in half the time that the PDF library takes for the usual coding.
-
-    What ends early, is damaged or is very large is left to the library and its limits.
-    """
-    if content.get("/Filter") == "/FlateDecode" and "/DecodeParms" not in content:
-        inflater = isal_zlib.decompressobj()
-        try:
-            data = inflater.decompress(content.read_raw_bytes(), _LARGEST_CONTENT)
-        except isal_zlib.IsalError:  # type: ignore[misc]  # a class, whatever its stub says
-            data = b""
-        if inflater.eof:
-            return data
-    return content.read_bytes()
 
 
 def _entries(resources: pikepdf.Dictionary, category: str) -> Iterator[Any]:
