@@ -8,14 +8,14 @@ PDFium decodes them; and, where PDFium gives up, as pikepdf and Pillow do.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pikepdf
 
 from deploy.extractor.engine import jpeg, jpeg2000, png
+from deploy.extractor.engine.compositing import opaque, resized, with_channel, without_matte
 from deploy.extractor.engine.facts import ImageFacts, read_facts
 from deploy.extractor.engine.fax import group4_as_tiff
 from deploy.extractor.engine.model import BadImage, SoftMasks
@@ -61,17 +61,16 @@ class Decoder:
     def _files(self, image: pikepdf.Stream) -> list[EncodedImage]:
         facts = read_facts(image, max_pixels=self._max_pixels)
         mask = facts.soft_mask if facts.soft_mask is not None else facts.stencil_mask
-        is_plain = mask is None and not facts.has_colour_key and not facts.soft_mask_in_data
+        is_plain = mask is None and facts.colour_key is None and not facts.soft_mask_in_data
         if self._soft_masks == "ignore" or is_plain:
             return [self._alone(image, facts)]
-        if self._soft_masks == "separate":
-            own = self._alone(image, facts)
-            return [own] if mask is None else [own, self._mask_alone(mask)]
-        if mask is None:  # the image holds its own transparency
-            return [_png_of_pixels(self._pixels(image, facts))]
-        alpha = self._alpha(mask)
+        if self._soft_masks == "separate" and mask is not None:
+            return [self._alone(image, facts), self._mask_alone(mask)]
+        alpha = self._own_alpha(image, facts) if mask is None else self._alpha(mask)
         if alpha is None or alpha.min() == 255:
             return [self._alone(image, facts)]
+        if self._soft_masks == "separate":
+            return [self._alone(image, facts), replace(_png_of_pixels(alpha), is_mask=True)]
         return [self._with_alpha(self._pixels(image, facts), alpha, mask)]
 
     def _alone(self, image: pikepdf.Stream, facts: ImageFacts) -> EncodedImage:
@@ -85,11 +84,11 @@ class Decoder:
         samples = self._samples(image, facts)
         if samples is not None and facts.profile is None:
             return _png_of_samples(samples)
-        return _png_of_pixels(_opaque(self._pixels(image, facts)))
+        return _png_of_pixels(opaque(self._pixels(image, facts)))
 
     def _mask_alone(self, mask: pikepdf.Stream) -> EncodedImage:
-        found = self._alone(mask, read_facts(mask, max_pixels=self._max_pixels))
-        return EncodedImage(found.data, found.media_type, found.width, found.height, is_mask=True)
+        facts = read_facts(mask, max_pixels=self._max_pixels)
+        return replace(self._alone(mask, facts), is_mask=True)
 
     def _alpha(self, mask: pikepdf.Stream) -> Samples | None:
         """How opaque each pixel is; None where the mask cannot be read, which viewers ignore."""
@@ -105,23 +104,36 @@ class Decoder:
         # A stencil is black, 0, where it lets the image through.
         return 255 - levels if facts.is_stencil else levels
 
-    def _with_alpha(self, pixels: Samples, alpha: Samples, mask: pikepdf.Stream) -> EncodedImage:
+    def _own_alpha(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples | None:
+        """How opaque each pixel is by a colour key, or by the alpha channel of a JPEG 2000 file."""
+        if facts.colour_key is None:
+            self._check_inner_size(image, facts)
+            return jpeg2000.alpha_channel(self._file_in(image, facts))
+        samples = self._samples(image, facts)
+        if samples is not None:
+            return samples.alpha_by_key(facts.colour_key, inverted=facts.inverts)
+        pixels = self._decoded(image, facts)
+        return pixels[:, :, 3] if pixels.ndim == 3 and pixels.shape[2] == 4 else None
+
+    def _with_alpha(
+        self, pixels: Samples, alpha: Samples, mask: pikepdf.Stream | None
+    ) -> EncodedImage:
         """At the size of the larger of the two: text is often a fine mask over a coarse colour."""
-        colours = _opaque(pixels)
+        colours = opaque(pixels)
         height, width = (max(a, b) for a, b in zip(colours.shape[:2], alpha.shape, strict=True))
         if width * height > self._max_pixels:  # a wide image under a high mask
             height, width = colours.shape[:2]
-        alpha = _resized(alpha, width, height)
-        if "/Matte" in mask:
-            colours = _without_matte(_resized(colours, width, height), alpha, mask)
+        alpha = resized(alpha, width, height)
+        if mask is not None and "/Matte" in mask:
+            colours = without_matte(resized(colours, width, height), alpha, mask)
         channels = 2 if colours.ndim == 2 else 4
-        return _png(_with_channel(colours, alpha), width, height, channels)
+        return _png(with_channel(colours, alpha), width, height, channels)
 
     def _pixels(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         """Gray (height, width), or (height, width, channels)."""
-        samples = None if facts.has_colour_key else read_samples(image, facts)
+        samples = read_samples(image, facts)
         pixels = None if samples is None else samples.as_pixels()
-        if pixels is None and facts.is_bilevel and not facts.has_colour_key:
+        if pixels is None and facts.is_bilevel:
             pixels = self._bilevel(image, facts)
         if pixels is None:
             return self._decoded(image, facts)
@@ -254,55 +266,3 @@ def _png(blocks: Iterable[Samples], width: int, height: int, channels: int) -> E
     colour_type = (png.GRAY, png.GRAY_ALPHA, png.RGB, png.RGB_ALPHA)[channels - 1]
     data = png.encode(blocks, width=width, height=height, bit_depth=8, colour_type=colour_type)
     return EncodedImage(data, "image/png", width, height)
-
-
-def _opaque(pixels: Samples) -> Samples:
-    return pixels[:, :, :3] if pixels.ndim == 3 else pixels
-
-
-def _resized(pixels: Any, width: int, height: int) -> Any:
-    """By repeating pixels, as a viewer without smoothing does."""
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    rows, columns = _places(height, pixels.shape[0]), _places(width, pixels.shape[1])
-    return pixels.take(columns, axis=1).take(rows, axis=0)
-
-
-def _places(size: int, source: int) -> Any:
-    """For each of so many rows or columns, the one of the source that it repeats."""
-    return np.arange(size) * source // size
-
-
-def _with_channel(colours: Samples, alpha: Samples) -> Iterator[Samples]:
-    """Colours at the size of their alpha channel, and with it as the last channel, in blocks.
-
-    Blocks, since the whole picture is four times as large as its mask. Two or four samples are
-    moved as one number, which is much faster than one by one.
-    """
-    channels = 2 if colours.ndim == 2 else 4
-    height, width = alpha.shape
-    rows, columns = _places(height, colours.shape[0]), _places(width, colours.shape[1])
-    step = png.rows_at_a_time(width * channels)
-    for top in range(0, height, step):
-        places = rows[top : top + step]
-        source = np.atleast_3d(colours[places[0] : places[-1] + 1])
-        wide = np.empty((*source.shape[:2], channels), np.uint8)
-        png.copy_channels(source, wide)
-        pixels = wide.view(np.uint16 if channels == 2 else np.uint32)[:, :, 0]
-        if source.shape[1] != width:
-            pixels = pixels.take(columns, axis=1)
-        if source.shape[0] != len(places):
-            pixels = pixels.take(places - places[0], axis=0)
-        block = pixels.view(np.uint8).reshape(len(places), width, channels)
-        block[:, :, -1] = alpha[top : top + step]
-        yield block
-
-
-def _without_matte(colours: Samples, alpha: Samples, mask: pikepdf.Stream) -> Samples:
-    """Undo a blending with one colour that the mask's /Matte declares (ISO 32000-2, 11.6.5.2)."""
-    matte = mask.get("/Matte")
-    if not isinstance(matte, pikepdf.Array) or len(matte) != colours.shape[2]:
-        return colours
-    colour = np.array([float(component) * 255 for component in list(matte)], np.float32)
-    share = np.maximum(alpha, 1).astype(np.float32)[:, :, np.newaxis] / 255
-    return np.clip(colour + (colours - colour) / share, 0, 255).astype(np.uint8)

@@ -27,7 +27,10 @@ _FULL_FILTER_NAMES = {
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """`decode` is None where it is absent or changes nothing, so only a real one is left."""
+    """`decode` is None where it is absent or changes nothing, so only a real one is left.
+
+    `colour_key` is the least and the greatest sample of each component that are not painted.
+    """
 
     width: int
     height: int
@@ -39,7 +42,7 @@ class ImageFacts:
     is_stencil: bool
     soft_mask: pikepdf.Stream | None
     stencil_mask: pikepdf.Stream | None
-    has_colour_key: bool
+    colour_key: tuple[int, ...] | None
     soft_mask_in_data: bool
 
     @property
@@ -88,7 +91,7 @@ def read_facts(image: pikepdf.Stream, *, max_pixels: int) -> ImageFacts:
         is_stencil=is_stencil,
         soft_mask=soft_mask if isinstance(soft_mask, pikepdf.Stream) else None,
         stencil_mask=mask if isinstance(mask, pikepdf.Stream) else None,
-        has_colour_key=isinstance(mask, pikepdf.Array),
+        colour_key=_colour_key(mask),
         soft_mask_in_data=_integer(image.get("/SMaskInData"), 0) != 0,
     )
 
@@ -146,6 +149,12 @@ def _decode(
     else:
         usual = (0.0, 1.0) * (len(decode) // 2)
     return None if decode == usual else decode
+
+
+def _colour_key(mask: object) -> tuple[int, ...] | None:
+    if not isinstance(mask, pikepdf.Array):
+        return None
+    return tuple(_integer(entry, -1) for entry in _entries(mask))
 
 
 def _entries(value: pikepdf.Array) -> Sequence[Any]:

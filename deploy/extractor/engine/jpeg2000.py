@@ -1,9 +1,15 @@
-"""What the header of a JPEG 2000 file says, without decoding it (ITU-T T.800 Annex A and I)."""
+"""What a JPEG 2000 file says in its header (ITU-T T.800 Annex A and I), and its alpha channel."""
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from deploy.extractor.engine.png import Samples
 
 _JP2_SIGNATURE = b"\0\0\0\x0cjP  "
 _CODESTREAM_START = b"\xff\x4f\xff\x51"  # start of codestream, then the marker of its size
@@ -53,6 +59,15 @@ def as_jp2(codestream: bytes, header: Jpeg2000Header) -> bytes:
             _box(b"jp2c", codestream),
         )
     )
+
+
+def alpha_channel(data: bytes) -> Samples | None:
+    """How opaque each pixel is; None where the file says nothing of it or cannot be read."""
+    try:
+        with Image.open(io.BytesIO(data), formats=["JPEG2000"]) as picture:
+            return np.asarray(picture.getchannel("A")) if "A" in picture.getbands() else None
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return None
 
 
 def _box(kind: bytes, content: bytes) -> bytes:

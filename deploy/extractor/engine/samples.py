@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pikepdf
 
 from deploy.extractor.engine import png
@@ -43,6 +46,32 @@ class PackedSamples:
         if self.png_colour_type == png.PALETTE and self.bits == 8:
             return np.frombuffer(self.palette or b"", np.uint8).reshape(-1, 3)[self.rows]
         return None
+
+    def alpha_by_key(self, key: Sequence[int], *, inverted: bool) -> Samples | None:
+        """0 where every component is in the range of the key (least, greatest), 255 elsewhere.
+
+        `inverted`: the rows are not as in the stream, which is what a key is about, but inverted.
+        None where the key does not fit.
+        """
+        components = self._components(~self.rows if inverted else self.rows)
+        if len(key) != 2 * components.shape[2]:
+            return None
+        is_painted = np.zeros(components.shape[:2], bool)
+        for number in range(components.shape[2]):
+            levels = components[:, :, number]
+            is_painted |= (levels < key[2 * number]) | (levels > key[2 * number + 1])
+        return is_painted * np.uint8(255)
+
+    def _components(self, rows: Samples) -> npt.NDArray[np.integer[Any]]:
+        """The samples one by one: (height, width, components)."""
+        height, components = rows.shape[0], 3 if self.png_colour_type == png.RGB else 1
+        if self.bits >= 8:
+            samples = rows.view(">u2" if self.bits == 16 else np.uint8)
+        else:
+            shifts = np.arange(8 - self.bits, -1, -self.bits, dtype=np.uint8)
+            least_bits = np.uint8((1 << self.bits) - 1)
+            samples = ((rows[:, :, np.newaxis] >> shifts) & least_bits).reshape(height, -1)
+        return samples[:, : self.width * components].reshape(height, self.width, components)
 
 
 def read_samples(image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pikepdf
 import pytest
+from PIL import Image
 
 from tests.unit.deploy.extractor.engine.documents import (
     Name,
@@ -113,6 +115,15 @@ def test_a_colour_that_was_blended_in_is_taken_out(tmp_path: Path) -> None:
     assert np.abs(found - np.asarray(gradient())).mean() <= 2
 
 
+def test_it_is_taken_out_of_a_gray_image_too(tmp_path: Path) -> None:
+    half = soft_mask(b"\x80" * len(ALPHA), Matte=pikepdf.Array([0]))
+    gray = gradient().convert("L")
+    blended = gray.point(lambda level: level // 2).tobytes()
+    found = pixels(run(document_of(blended, half, Width=32, Height=16, **GRAY), tmp_path))
+    assert found[:, :, 1].min() == found[:, :, 1].max() == 0x80
+    assert np.abs(found[:, :, 0].astype(int) - np.asarray(gray)).mean() <= 2
+
+
 def test_a_stencil_mask_hides_its_ones(tmp_path: Path) -> None:
     def mask(pdf: pikepdf.Pdf) -> dict[str, Any]:
         stencil = pdf.make_stream(
@@ -125,10 +136,67 @@ def test_a_stencil_mask_hides_its_ones(tmp_path: Path) -> None:
     assert found[0, :, 3].tolist() == ([255] * 8 + [0] * 8) * 2
 
 
-def test_a_colour_key_hides_its_colours(tmp_path: Path) -> None:
-    document = document_of(b"\x0a\x80", Width=2, Height=1, Mask=pikepdf.Array([8, 12]), **GRAY)
-    found = picture(run(document, tmp_path)).convert("RGBA")
+def palette(*colours: int) -> pikepdf.Array:
+    last = len(colours) // 3 - 1
+    return pikepdf.Array([Name.Indexed, Name.DeviceRGB, last, pikepdf.String(bytes(colours))])
+
+
+def keyed(colour_space: Any, bits: int, key: list[int], **entries: Any) -> dict[str, Any]:
+    """A row of two pixels, of which the key is to hide the first."""
+    about = {"ColorSpace": colour_space, "BitsPerComponent": bits, "Mask": pikepdf.Array(key)}
+    return {"Width": 2, "Height": 1, **about, **entries}
+
+
+KEYED = {
+    "gray": (b"\x0a\x80", keyed(Name.DeviceGray, 8, [8, 12])),
+    "gray, deep": (b"\x0a\x01\x0a\x02", keyed(Name.DeviceGray, 16, [0x0A01, 0x0A01])),
+    "gray, 4 bits": (b"\x37", keyed(Name.DeviceGray, 4, [3, 3])),
+    "gray, inverted": (
+        b"\x0a\x80",
+        keyed(Name.DeviceGray, 8, [8, 12], Decode=pikepdf.Array([1, 0])),
+    ),
+    "rgb": (b"\x01\x02\x03\x01\x02\x04", keyed(Name.DeviceRGB, 8, [1, 1, 2, 2, 3, 3])),
+    "cmyk": (b"\0\0\0\0\0\0\0\xff", keyed(Name.DeviceCMYK, 8, [0, 0, 0, 0, 0, 0, 0, 9])),
+    "palette": (b"\x01\x00", keyed(palette(9, 0, 0, 0, 9, 0), 8, [1, 1])),
+    "palette, 1 bit": (b"\x40", keyed(palette(9, 0, 0, 0, 9, 0), 1, [0, 0])),
+}
+
+
+@pytest.mark.parametrize("kind", KEYED)
+def test_a_colour_key_hides_its_colours(tmp_path: Path, kind: str) -> None:
+    data, entries = KEYED[kind]
+    extraction = run(document_of(data, **entries), tmp_path)
+    found = picture(extraction).convert("RGBA")
     assert [found.getpixel((x, 0))[3] for x in (0, 1)] == [0, 255]  # type: ignore[index]
+
+
+def test_the_mask_of_a_colour_key_can_be_an_image_of_its_own(tmp_path: Path) -> None:
+    data, entries = KEYED["gray"]
+    extraction = run(document_of(data, **entries), tmp_path, soft_masks="separate")
+    assert [image.is_mask for image in extraction.images] == [False, True]
+    assert pixels(extraction, 0).tolist() == [[0x0A, 0x80]]
+    assert pixels(extraction, 1).tolist() == [[0, 255]]
+
+
+def jpeg_2000_with_alpha(mode: str) -> tuple[Image.Image, bytes]:
+    """A picture whose file says how opaque it is, and the document of it."""
+    image = gradient().convert(mode)
+    image.putalpha(Image.frombytes("L", (32, 16), ALPHA))
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG2000", irreversible=False)
+    return image, document_of(
+        buffer.getvalue(), Width=32, Height=16, Filter=Name.JPXDecode, SMaskInData=1
+    )
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_the_alpha_channel_of_a_jpeg_2000_file_is_a_mask(tmp_path: Path, mode: str) -> None:
+    image, document = jpeg_2000_with_alpha(mode)
+    assert (pixels(run(document, tmp_path)) == np.asarray(image)).all()
+    apart = run(document, tmp_path, soft_masks="separate")
+    assert [found.is_mask for found in apart.images] == [False, True]
+    assert (pixels(apart, 0) == np.asarray(image.convert(mode))).all()
+    assert pixels(apart, 1).tobytes() == ALPHA
 
 
 def test_a_large_picture_has_no_seams(tmp_path: Path) -> None:
