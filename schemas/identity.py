@@ -68,6 +68,7 @@ IMAGE_EXTENSIONS = {
     "image/png": "png",
     "image/jpeg": "jpg",
     "image/jp2": "jp2",
+    "image/j2c": "j2c",
     "image/tiff": "tif",
     "image/webp": "webp",
     "image/gif": "gif",

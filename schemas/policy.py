@@ -23,6 +23,10 @@ PositiveBytes = Annotated[Bytes, Field(gt=0)]
 PositiveDays = Annotated[Days, Field(gt=0)]
 
 
+ImageType = Literal["image/png", "image/jpeg", "image/jp2", "image/j2c", "image/tiff", "image/webp"]
+"""What can be decoded, and so be proven to be an image."""
+
+
 class Limits(Contract):
     """Bounds on what is accepted and produced. Bytes, pages, pixels, counts."""
 
@@ -42,7 +46,7 @@ class Limits(Contract):
     """Of one image as the service gives it."""
     max_image_pixels: int = Field(200_000_000, gt=0)
     """Width times height of one image."""
-    allowed_image_types: tuple[str, ...] = (
+    allowed_image_types: tuple[ImageType, ...] = (
         "image/png",
         "image/jpeg",
         "image/jp2",

@@ -100,6 +100,8 @@ def _provider(error: ProviderError) -> Classified:
         return Classified(Verdict.AMBIGUOUS, error.code, retry_after=error.retry_after)
     if isinstance(error, ResponseUnsafe):
         return Classified(Verdict.DOCUMENT, error.code, Reason.PROVIDER_UNSAFE)
+    if error.code == Reason.IMAGE_TOO_LARGE.value:  # ours, of an image that was cut off on its way
+        return Classified(Verdict.DOCUMENT, error.code, Reason.IMAGE_TOO_LARGE)
     if isinstance(error, DocumentRefused) or error.kind == "document":
         return Classified(Verdict.DOCUMENT, error.code, Reason.PROVIDER_REFUSED)
     if error.kind == "systemic" or error.status in GATEWAY_STATUSES:

@@ -84,6 +84,39 @@ def test_a_document_that_hangs_the_parser_ends_as_parse_timeout(
     assert [letter.reason for letter in pipeline.dead_letters()] == ["parse_timeout"]
 
 
+def test_the_policys_caps_on_images_end_documents_with_their_reasons(
+    make_pipeline: MakePipeline,
+) -> None:
+    caps: dict[str, dict[str, Any]] = {
+        "none": {},
+        "few": {"max_images": 2},
+        "plain": {"max_image_pixels": 100},
+        "small": {"max_image_bytes": "50B"},
+        "jpeg": {"allowed_image_types": ["image/jpeg"]},
+    }
+    policies = {name: {**QUICK["default"], "limits": limits} for name, limits in caps.items()}
+    pipeline = make_pipeline(policies=policies)
+    pipeline.start_fake_provider()
+    pipeline.start_worker()
+    source = pipeline.upload(pdfs.pages(3))
+    for name in caps:
+        pipeline.send(pipeline.event(f"bundle-{name}", [source], policy=name))
+    wait_for(
+        lambda: len(pipeline.dead_letters()) + len(pipeline.results(DOCUMENT_RESULT_TYPE)) == 5,
+        120,
+        "all of them",
+        pipeline.last_lines,
+    )
+    ended = {r.data["bundle_id"]: r.data["images"] for r in pipeline.results(DOCUMENT_RESULT_TYPE)}
+    assert ended == {"bundle-none": 3}
+    assert {letter.key: letter.reason for letter in pipeline.dead_letters()} == {
+        b"bundle-few": "too_many_images",
+        b"bundle-plain": "image_too_many_pixels",
+        b"bundle-small": "image_too_large",
+        b"bundle-jpeg": "image_type_not_allowed",
+    }
+
+
 def test_a_password_is_taken_from_the_secret_that_the_event_names(
     make_pipeline: MakePipeline, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from PIL import (
     JpegImagePlugin,
     PngImagePlugin,
     TiffImagePlugin,
+    WebPImagePlugin,
 )
 
 from consumers.extraction.documents.model import ImageLimits, RejectedImage, VerifiedImage
@@ -42,12 +43,13 @@ _SIGNATURES = (
     (b"8BPS", "image/vnd.adobe.photoshop"),
 )
 # Called without Image.open, which would try every plugin that somebody has registered.
-_DECODERS: dict[str, type[ImageFile.ImageFile]] = {
+DECODERS: dict[str, type[ImageFile.ImageFile]] = {
     "image/png": PngImagePlugin.PngImageFile,
     "image/jpeg": JpegImagePlugin.JpegImageFile,
     "image/jp2": Jpeg2KImagePlugin.Jpeg2KImageFile,
     "image/j2c": Jpeg2KImagePlugin.Jpeg2KImageFile,
     "image/tiff": TiffImagePlugin.TiffImageFile,
+    "image/webp": WebPImagePlugin.WebPImageFile,
 }
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 MAX_FRAMES = 1000
@@ -63,10 +65,13 @@ def verify_image(file: BinaryIO, limits: ImageLimits) -> VerifiedImage | Rejecte
     media_type = sniff_image(data)
     if media_type is None:
         return RejectedImage("image_not_an_image")
-    decoder = _DECODERS.get(media_type)
+    decoder = DECODERS.get(media_type)
     if media_type not in limits.media_types or decoder is None:
         return RejectedImage("image_type_not_allowed")
     try:
+        # Its decoder takes memory for the whole canvas before it tells the size.
+        if media_type == "image/webp" and _webp_pixels(data) > limits.max_pixels:
+            raise _TooManyPixels
         dimensions = _decode(decoder, data, limits.max_pixels)
     except _TooManyPixels:
         return RejectedImage("image_too_many_pixels")
@@ -114,6 +119,21 @@ def _decode(decoder: type[ImageFile.ImageFile], data: bytes, max_pixels: int) ->
                 raise _TooManyPixels
             image.load()
         return dimensions
+
+
+def _webp_pixels(data: bytes) -> int:
+    """What the header claims: of the canvas, of a lossless or of a lossy picture."""
+    match data[12:16]:
+        case b"VP8X":
+            width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+        case b"VP8L":
+            packed = int.from_bytes(data[21:25], "little")
+            width, height = 1 + (packed & 0x3FFF), 1 + (packed >> 14 & 0x3FFF)
+        case _:
+            width, height = (
+                int.from_bytes(data[at : at + 2], "little") & 0x3FFF for at in (26, 28)
+            )
+    return width * height
 
 
 def _pixels(image: ImageFile.ImageFile) -> int:

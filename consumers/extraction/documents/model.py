@@ -105,7 +105,9 @@ class RegionOutside(ValueError):
         super().__init__("a region is on no page of the document, or on one too large to render")
 
 
-DEFAULT_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/jp2", "image/j2c", "image/tiff"})
+DEFAULT_IMAGE_TYPES = frozenset(
+    {"image/png", "image/jpeg", "image/jp2", "image/tiff", "image/webp"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,11 @@ LOCAL_ROWS = [
     (SandboxUnavailable("x"), Verdict.SYSTEMIC, None),
     (SandboxClosed("x"), Verdict.SYSTEMIC, None),
     (WorkspaceFull("x"), Verdict.SYSTEMIC, None),
+    (
+        provider.DocumentRefused("image_too_large", operation="fetch_image"),
+        Verdict.DOCUMENT,
+        Reason.IMAGE_TOO_LARGE,
+    ),
     (LargerThanQuota("x"), Verdict.DOCUMENT, Reason.TOO_LARGE),
     (OSError(28, "No space left on device"), Verdict.SYSTEMIC, None),
     (KeyError("anything"), Verdict.BUG, Reason.INTERNAL_ERROR),

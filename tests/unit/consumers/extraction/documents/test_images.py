@@ -1,14 +1,18 @@
 import hashlib
 import io
+from typing import Any, get_args
 
 import pytest
 from PIL import Image
+from pydantic import ValidationError
 
-from consumers.extraction.documents.images import verify_image
+from consumers.extraction.documents.images import DECODERS, verify_image
 from consumers.extraction.documents.model import ImageLimits, RejectedImage, VerifiedImage
+from schemas.identity import IMAGE_EXTENSIONS
+from schemas.policy import ImageType, Limits
 from tests.pdfs import colour_of
 
-LIMITS = ImageLimits()
+LIMITS = ImageLimits(media_types=frozenset(DECODERS))
 
 
 def picture(size: tuple[int, int] = (60, 40)) -> Image.Image:
@@ -36,9 +40,15 @@ def verify(data: bytes, limits: ImageLimits = LIMITS) -> VerifiedImage | Rejecte
         (encoded("JPEG2000"), "image/jp2"),
         (encoded("JPEG2000", no_jp2=True), "image/j2c"),
         (encoded("TIFF"), "image/tiff"),
+        (encoded("WEBP"), "image/webp"),
+        (encoded("WEBP", lossless=True), "image/webp"),
+        (encoded("WEBP", picture().convert("RGBA")), "image/webp"),
         (encoded("TIFF", picture().convert("1"), compression="group4"), "image/tiff"),
     ],
-    ids=["png", "jpeg", "cmyk jpeg", "jp2", "j2c", "tiff", "fax tiff"],
+    ids=[
+        *("png", "jpeg", "cmyk jpeg", "jp2", "j2c", "tiff"),
+        *("webp", "lossless webp", "webp with alpha", "fax tiff"),
+    ],
 )
 def test_an_image_is_described_by_its_content(data: bytes, media_type: str) -> None:
     assert verify(data) == VerifiedImage(
@@ -46,7 +56,7 @@ def test_an_image_is_described_by_its_content(data: bytes, media_type: str) -> N
     )
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "JPEG2000", "TIFF"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "JPEG2000", "TIFF", "WEBP"])
 @pytest.mark.parametrize("missing", [8, 64, 400])
 def test_an_image_that_ends_early_is_none(kind: str, missing: int) -> None:
     noisy = Image.effect_noise((80, 80), 90).convert("RGB")
@@ -70,7 +80,7 @@ def test_what_does_not_decode_is_no_image(data: bytes) -> None:
     assert verify(data) == RejectedImage("image_not_an_image")
 
 
-@pytest.mark.parametrize("kind", ["GIF", "WEBP", "BMP"])
+@pytest.mark.parametrize("kind", ["GIF", "BMP"])
 def test_an_image_of_another_type_is_refused_as_such(kind: str) -> None:
     assert verify(encoded(kind)) == RejectedImage("image_type_not_allowed")
 
@@ -98,6 +108,37 @@ def test_a_bomb_is_refused_by_its_header_before_a_pixel_is_decoded() -> None:
     frame = data.index(b"\xff\xc0")
     data[frame + 5 : frame + 9] = b"\xff\xdc\xff\xdc"  # 65,500 by 65,500 pixels
     assert verify(bytes(data)) == RejectedImage("image_too_many_pixels")
+
+
+@pytest.mark.parametrize(
+    ("options", "chunk", "at", "claimed"),
+    [
+        ({}, b"VP8 ", 26, b"\xff\x3f\xff\x3f"),
+        ({"lossless": True}, b"VP8L", 21, b"\xff\xff\xff\x0f"),
+        ({"exif": b"x"}, b"VP8X", 24, b"\xfe\x3f\x00\xfe\x3f\x00"),
+    ],
+    ids=["lossy", "lossless", "extended"],
+)
+def test_a_webp_bomb_is_refused_before_its_canvas_is_made(
+    options: dict[str, Any], chunk: bytes, at: int, claimed: bytes
+) -> None:
+    data = bytearray(encoded("WEBP", **options))
+    assert data[12:16] == chunk
+    exactly = ImageLimits(max_pixels=2400, media_types=LIMITS.media_types)
+    assert isinstance(verify(bytes(data), exactly), VerifiedImage)
+    data[at : at + len(claimed)] = claimed
+    assert verify(bytes(data)) == RejectedImage("image_too_many_pixels")
+
+
+def test_each_type_that_a_policy_may_allow_has_a_decoder_and_an_extension() -> None:
+    assert set(get_args(ImageType)) == set(DECODERS)
+    assert set(DECODERS) <= set(IMAGE_EXTENSIONS)
+    assert frozenset(Limits().allowed_image_types) == ImageLimits().media_types
+
+
+def test_a_policy_that_allows_what_nothing_can_decode_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Limits.model_validate({"allowed_image_types": ["image/gif"]})
 
 
 def test_the_pixels_of_all_frames_count() -> None:
