@@ -2,12 +2,13 @@
 
     python -m tests.corpus.pipeline [--events 10000] [--pdfs 2000] [--seed 1] [--json]
 
-Every event goes through the parser in this process, and the first ``--through-worker`` of them
-(2000) through a worker, as do all PDFs; Kafka and S3 are real, the extraction service is
-the fake. The last line is JSON: `crashes` (the worker ended, or the parser raised anything but a
-rejection), `internal_errors` (dead letters that say so), `not_ended` (neither a result nor a dead
-letter when the time was over) and `hangs` (calls of the parser over its limit, and `not_ended`).
-Ends with 1 unless all of them are 0.
+Every event goes through the parser in this process and through a worker (where
+``--through-worker`` is given, only so many of them), as do all PDFs; Kafka and S3 are real, the
+extraction service is the fake. The last line is JSON: `crashes` (the worker ended, or the parser
+raised anything but a rejection), `internal_errors` (dead letters that say so), `worker_deaths`
+(those that say that a sandbox process crashed), `not_ended` (neither a result nor a dead letter
+when the time was over) and `hangs` (calls of the parser over its limit, and `not_ended`). Ends with
+1 unless all of them are 0.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Run:
             "dead_letters": sum(reasons.values()),
             "not_ended": not_ended,
             "internal_errors": reasons[Reason.INTERNAL_ERROR.value],
+            "worker_deaths": reasons[Reason.PARSE_CRASHED.value],
             "reasons": dict(reasons.most_common()),
         }
 
@@ -239,7 +241,7 @@ def settings() -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.corpus.pipeline", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000)
-    parser.add_argument("--through-worker", type=int, default=2000, help="of the events")
+    parser.add_argument("--through-worker", type=int, help="so many of the events only")
     parser.add_argument("--pdfs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for each of the two")
@@ -277,11 +279,13 @@ def main() -> int:
         "pdfs": given.pdfs,
         "crashes": sum(report["crashes"] for report in reports.values()),
         "internal_errors": sum(report["internal_errors"] for report in workers),
+        "worker_deaths": sum(report["worker_deaths"] for report in workers),
         "hangs": not_ended + int(reports["parser"]["slowest_s"] > PARSER_LIMIT_S),
         "not_ended": not_ended,
     }
     print(json.dumps(total | reports))
-    return int(any(total[name] for name in ("crashes", "internal_errors", "hangs", "not_ended")))
+    bad = ("crashes", "internal_errors", "worker_deaths", "hangs", "not_ended")
+    return int(any(total[name] for name in bad))
 
 
 if __name__ == "__main__":
