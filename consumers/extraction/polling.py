@@ -92,7 +92,7 @@ ENOUGH_JOBS = 20
 """Of a size, before its run times are believed."""
 EARLY_SHARE = 0.045
 """Of the jobs may end before the first poll that is meant to find them finished."""
-SPENT_SHARE = 0.985
+SPENT_SHARE = 0.98
 """Of doubling's polls are planned with: the jobs to come are not quite those that were."""
 LATE_WEIGHT = 0.05
 """Of the newest poll in the mean lateness: some twenty polls tell that a worker became busy."""
