@@ -24,6 +24,7 @@ HERE = {
     "polling": "poll lag and polls per job, learned against doubling",
     "fairness": "small documents beside a bundle of 900 pages",
     "parts": "whether the causes add up to the end-to-end time",
+    "service_times": "what a document costs at every station: data for scale",
     "scale": "1 to 64 workers by simulation",
 }
 ELSEWHERE = {"shards", "trace", "hanging", "sandbox"}

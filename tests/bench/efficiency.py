@@ -92,7 +92,7 @@ def measure(
         for name, peer in result["peers"].items():
             if peer["completed_per_s"]:
                 peer["we_are_times"] = round(per_s / peer["completed_per_s"], 1)
-            say(f"  {name}: {peer}")
+            say(f"  {name}: {peer['completed_per_s']}/s, {peer['efficiency']}")
         return result
 
 
@@ -119,6 +119,7 @@ def _peer(
         "efficiency": round(per_s / (slots / run_time_s), 3),
         "completed": len(times),
         "in_flight": {"blocking": 1, "asyncio": 2 * slots}.get(name, THREADS),
+        "times": times,
     }
 
 
@@ -169,11 +170,18 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
             count = given.documents or documents
             use = [] if name in STRETCH else peers
             measured[name] = measure(running, slots, run_time_s, count, use)
-    times = {name: one.pop("times") for name, one in measured.items()}
-    if given.plots:
-        from tests.bench.plots import throughput
+    for name, one in measured.items():
+        times = {"bundle extractor": one.pop("times")}
+        times |= {peer: found.pop("times") for peer, found in one["peers"].items()}
+        if given.plots:
+            from tests.bench.plots import throughput
 
-        throughput(times, given.plots)
+            throughput(
+                {title: found for title, found in times.items() if found},
+                given.plots,
+                f"throughput-{name}",
+                possible_per_s=one["possible_per_s"],
+            )
     shares = {name: one["efficiency"] for name, one in measured.items()}
     return {
         "measured": measured,

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -47,17 +47,19 @@ def servers() -> Iterator[Servers]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and all that it started and that still runs."""
+    """User and system time of a process and of all below it, whether they still run or not."""
     try:
         process = psutil.Process(pid)
-        total = 0.0
-        for one in [process, *process.children(recursive=True)]:
-            times = one.cpu_times()
-            total += times.user + times.system
-        own = process.cpu_times()
-        return float(total + own.children_user + own.children_system)
+        tree = [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
         return 0.0
+    total = 0.0
+    for one in tree:
+        with suppress(psutil.NoSuchProcess):
+            # `children_…` is of those that were waited for: they are not in the tree any more.
+            times = one.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def own_cpu_seconds(pid: int) -> float:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from deploy.demo.count import read_topic
 from tests.bench.harness import ResultCounter, Scenario, percentile, say, scenario, servers
+
+SHORTEST_DRAWN_S = 1e-3
 
 
 def announced_at(made: Scenario) -> dict[str, float]:
@@ -24,10 +28,11 @@ def announced_at(made: Scenario) -> dict[str, float]:
     }
 
 
-def compared(made: Scenario, results: dict[str, float]) -> dict[str, Any]:
-    """``results``: when each bundle's document result was published, by its timestamp."""
-    sent = announced_at(made)
-    ended = [line for line in made.pipeline.ledger() if line["event"] == "ended"]
+def compared(
+    ended: Sequence[dict[str, Any]], sent: dict[str, float], results: dict[str, float]
+) -> dict[str, Any]:
+    """``ended``: ledger lines; ``sent`` and ``results``: timestamps of each bundle's event and of
+    its document's result."""
     differences, observed_s = [], []
     causes: dict[str, float] = {}
     internal = 0.0
@@ -56,6 +61,23 @@ def compared(made: Scenario, results: dict[str, float]) -> dict[str, Any]:
     }
 
 
+def _draw(
+    ended: Sequence[dict[str, Any]],
+    sent: dict[str, float],
+    results: dict[str, float],
+    folder: Path,
+) -> None:
+    from tests.bench.plots import cdf
+
+    bundles = [line["bundle_id"] for line in ended]
+    seconds = {"end to end, seen from outside": [results[b] - sent[b] for b in bundles]}
+    for cause in sorted({cause for line in ended for cause in line["causes"]}):
+        of_cause = [line["causes"].get(cause, 0.0) for line in ended]
+        if max(of_cause) >= SHORTEST_DRAWN_S:
+            seconds[cause.replace("_", " ")] = [max(s, SHORTEST_DRAWN_S) for s in of_cause]
+    cdf(seconds, folder, "latency", "seconds", log=True)
+
+
 def run(given: argparse.Namespace) -> dict[str, Any]:
     arguments = ("--slots", "50", "--distribution", "lognormal", "--run-time", "1.0")
     settings = {"worker": {"jobs_per_provider": 100}}
@@ -73,7 +95,11 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         counter.close()
         assert made.worker is not None
         made.worker.terminate()  # the ledger is flushed
-        found = compared(made, results)
+        ended = [line for line in made.pipeline.ledger() if line["event"] == "ended"]
+        sent = announced_at(made)
+    found = compared(ended, sent, results)
+    if given.plots:
+        _draw(ended, sent, results, given.plots)
     say(f"unexplained: {found['unexplained_share']:.2%}")
     return found
 

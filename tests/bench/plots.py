@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def cdf(
     return _save(figure, axes, folder, name)
 
 
-def throughput(times: Mapping[str, Sequence[float]], folder: Path) -> Path:
+def throughput(
+    times: Mapping[str, Sequence[float]], folder: Path, name: str, *, possible_per_s: float
+) -> Path:
     """Completed per second, in whole seconds from the first completion."""
     figure, axes = plt.subplots(figsize=(7, 4))
     for title, values in times.items():
@@ -39,9 +42,10 @@ def throughput(times: Mapping[str, Sequence[float]], folder: Path) -> Path:
             counts[int(value - first)] = counts.get(int(value - first), 0) + 1
         seconds = range(max(counts) + 1)
         axes.plot(list(seconds), [counts.get(s, 0) for s in seconds], label=title)
+    axes.axhline(possible_per_s, linestyle="--", color="grey", label="the service's capacity")
     axes.set_xlabel("seconds since the first completion")
     axes.set_ylabel("documents/s")
-    return _save(figure, axes, folder, "throughput")
+    return _save(figure, axes, folder, name)
 
 
 def lines(
@@ -50,12 +54,23 @@ def lines(
     name: str,
     x_label: str,
     y_label: str,
+    *,
+    bounds: Mapping[str, Sequence[tuple[float, float]]],
+    notes: Sequence[str],
 ) -> Path:
-    """On logarithmic axes."""
-    figure, axes = plt.subplots(figsize=(7, 4))
+    """On logarithmic axes; ``bounds`` are dashed and named at their ends, ``notes`` stand below."""
+    figure, axes = plt.subplots(figsize=(9, 7))
     for title, points in series.items():
         axes.loglog(*zip(*points, strict=True), marker="o", label=title)
-    axes.set_xlabel(x_label)
+    for title, points in bounds.items():
+        axes.loglog(*zip(*points, strict=True), "--", color="grey", linewidth=1)
+        axes.annotate(title, points[-1], xytext=(4, 0), textcoords="offset points", fontsize=7)
+    ticks = [x for x, _ in next(iter(series.values()))]
+    axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    axes.set_xlim(right=2.5 * max(ticks))  # room for the names
+    axes.minorticks_off()
+    axes.set_xlabel("\n".join([x_label, "", *(textwrap.fill(f"• {n}", 110) for n in notes)]))
+    axes.xaxis.label.set(fontsize=8, multialignment="left")
     axes.set_ylabel(y_label)
     return _save(figure, axes, folder, name)
 
@@ -66,6 +81,6 @@ def _save(figure: Figure, axes: Axes, folder: Path, name: str) -> Path:
     figure.tight_layout()
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.png"
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=80, pil_kwargs={"optimize": True})
     plt.close(figure)
     return file
