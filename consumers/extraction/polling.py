@@ -58,7 +58,8 @@ class Learned:
 
     def __init__(self) -> None:
         self._sizes: dict[int, RunTimes] = {}
-        self._late_s = 0.0
+        self._late_s = self._begun_s = 0.0
+        """How late polls usually are, and how old a job is when its first wait begins."""
         self._learned = 0
         self._plan_at = ENOUGH_JOBS
         self._plans: dict[Polling, _Plan] = {}
@@ -66,9 +67,11 @@ class Learned:
     def next_delay(
         self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
     ) -> float:
+        if not polls:
+            self._begun_s += LATE_WEIGHT * (min(elapsed_s, LATEST_S) - self._begun_s)
         plan = self._plans.get(policy)
         if plan is None:
-            plan = self._plans[policy] = _plan(policy, self._sizes, self._late_s)
+            plan = self._plans[policy] = _plan(policy, self._sizes, self._begun_s, self._late_s)
         start_s = plan.start_s.get(_size(pages))
         if start_s is None:
             delay = _doubled(policy, polls)
@@ -112,7 +115,7 @@ class _Plan:
         self.growth = growth
 
 
-def _plan(policy: Polling, sizes: dict[int, RunTimes], late_s: float) -> _Plan:
+def _plan(policy: Polling, sizes: dict[int, RunTimes], begun_s: float, late_s: float) -> _Plan:
     known = {size: times for size, times in sizes.items() if times.jobs >= ENOUGH_JOBS}
     horizon = HORIZON_CEILINGS * policy.ceiling_s
     shares = {
@@ -121,7 +124,8 @@ def _plan(policy: Polling, sizes: dict[int, RunTimes], late_s: float) -> _Plan:
     }
     early = {size: times.quantile(EARLY_SHARE) for size, times in known.items()}
     budget = SPENT_SHARE * sum(
-        times.jobs * expected_polls(shares[size], _times(lambda _, n: _doubled(policy, n) + late_s))
+        times.jobs
+        * expected_polls(shares[size], _times(lambda _, n: _doubled(policy, n) + late_s, begun_s))
         for size, times in known.items()
     )
 
@@ -139,7 +143,7 @@ def _plan(policy: Polling, sizes: dict[int, RunTimes], late_s: float) -> _Plan:
             def step(age: float, _: int, start: float = start) -> float:
                 return max(policy.floor_s + late_s, _step(policy, age, start, growth))
 
-            total += times.jobs * expected_polls(shares[size], _times(step))
+            total += times.jobs * expected_polls(shares[size], _times(step, begun_s))
         return total
 
     low, high = GROWTH_BOUNDS
@@ -162,9 +166,9 @@ def _doubled(policy: Polling, polls: int) -> float:
     return float(min(policy.ceiling_s, policy.first_delay_s * policy.multiplier ** min(polls, 60)))
 
 
-def _times(delay: Callable[[float, int], float]) -> Iterator[float]:
-    """When a job is polled, given the delay by its age and the polls made."""
-    age, polls = 0.0, 0
+def _times(delay: Callable[[float, int], float], begun_s: float) -> Iterator[float]:
+    """When a job is polled, given the delay by its age and the polls made, and its first age."""
+    age, polls = begun_s, 0
     while True:
         age += delay(age, polls)
         polls += 1

@@ -58,25 +58,31 @@ def poll_together(
     jobs: Sequence[Job],
     *,
     per_s: float,
+    begun_s: float,
     late_s: float,
     seed: int = 1,
 ) -> list[Polled]:
     """All jobs submitted at a rate, most of them running at the same time, so the schedule learns
-    from the short ones first. Every poll is answered late, exponentially with mean ``late_s``."""
+    from the short ones first. The first wait of a job begins late, and every poll is answered late,
+    exponentially with means ``begun_s`` and ``late_s``."""
     rng, polled = random.Random(seed), []
     # (time of the answer, number of the job, polls made, how late the answer is)
-    answers = [(number / per_s, number, 0, 0.0) for number in range(len(jobs))]
+    answers = [
+        (number / per_s + rng.expovariate(1) * begun_s, number, 0, 0.0)
+        for number in range(len(jobs))
+    ]
+    heapq.heapify(answers)
     while answers:
         now, number, polls, late = heapq.heappop(answers)
         job, age = jobs[number], now - number / per_s
         if polls:
             schedule.asked(late)
-        if age >= job.run_s:
+        if polls and age >= job.run_s:
             schedule.learn(job.run_s, job.pages)
             polled.append(Polled(job, polls, age - job.run_s))
             continue
         delay = schedule.next_delay(policy, age, polls, None, job.pages)
-        late = rng.expovariate(1 / late_s) if late_s else 0.0
+        late = rng.expovariate(1) * late_s
         heapq.heappush(answers, (now + delay + late, number, polls + 1, late))
     return polled
 

@@ -129,9 +129,12 @@ def test_where_the_size_tells_the_run_time_the_lag_is_small_and_the_polls_are_no
     assert mean_polls(learned) <= mean_polls(doubling)
 
 
+@pytest.mark.parametrize(
+    ("begun_s", "late_s"), [(0.01, 0.03), (0.5, 0.005)], ids=["far-service", "busy-worker"]
+)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_default_keeps_lag_and_polls_with_jobs_side_by_side_and_answers_that_take_time(
-    seed: int,
+    seed: int, begun_s: float, late_s: float
 ) -> None:
     """What `tests.bench polling` measures on servers, here in virtual time."""
     policy = Polling(deadline_s=900.0)
@@ -139,7 +142,9 @@ def test_the_default_keeps_lag_and_polls_with_jobs_side_by_side_and_answers_that
     found = {}
     for name, schedule in (("default", schedule_for([])), ("doubling", Doubling())):
         for part in (jobs[:2000], jobs[2000:]):
-            found[name] = poll_together(schedule, policy, part, per_s=100, late_s=0.03, seed=seed)
+            found[name] = poll_together(
+                schedule, policy, part, per_s=100, begun_s=begun_s, late_s=late_s, seed=seed
+            )
     assert lag_share_p95(found["default"]) <= 0.05
     assert mean_polls(found["default"]) <= mean_polls(found["doubling"])
 
