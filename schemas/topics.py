@@ -52,7 +52,7 @@ MAX_HEADER_BYTES = 1024
 
 MAX_CARRIED_HEADERS = 64
 
-DLQ_HEADERS_BYTES = 16_384
+OWN_HEADERS_BYTES = 16_384
 """More than our own headers of a dead letter take."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.topics import DLQ_HEADERS_BYTES, TOPIC_CONFIG
+from schemas.topics import OWN_HEADERS_BYTES, TOPIC_CONFIG
 from schemas.units import format_duration
 
 Config = Mapping[str, str]
@@ -48,8 +48,8 @@ def judge(role: str, config: Config, events_max_bytes: int, placement: Placement
 def _size(role: str, config: Config, events_max_bytes: int) -> list[str]:
     name = "max.message.bytes"
     needed, why = int(TOPIC_CONFIG[role][name]), ""
-    if role == "dead_letters" and events_max_bytes + DLQ_HEADERS_BYTES > needed:
-        needed = events_max_bytes + DLQ_HEADERS_BYTES
+    if role == "dead_letters" and events_max_bytes + OWN_HEADERS_BYTES > needed:
+        needed = events_max_bytes + OWN_HEADERS_BYTES
         why = f" (an event may have {events_max_bytes}, and headers join it)"
     if name in config and int(config[name]) < needed:
         return [f"{name} is {config[name]}, at least {needed} is needed{why}"]

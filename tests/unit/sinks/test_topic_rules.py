@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import DLQ_HEADERS_BYTES, TOPIC_CONFIG
+from schemas.topics import OWN_HEADERS_BYTES, TOPIC_CONFIG
 from sinks.topic_rules import Judgement, Placement, judge
 
 MIB = 2**20
@@ -26,8 +26,8 @@ def test_a_topic_as_we_create_it_is_as_needed(role: str) -> None:
 def test_a_dead_letter_topic_must_take_what_the_events_topic_takes_and_our_headers() -> None:
     raised = 4 * MIB
     (problem,) = of("dead_letters", events=raised).problems
-    assert str(raised + DLQ_HEADERS_BYTES) in problem
-    enough = str(raised + DLQ_HEADERS_BYTES)
+    assert str(raised + OWN_HEADERS_BYTES) in problem
+    enough = str(raised + OWN_HEADERS_BYTES)
     assert of("dead_letters", events=raised, max_message_bytes=enough) == Judgement()
     assert of("results", events=raised) == Judgement()
 
