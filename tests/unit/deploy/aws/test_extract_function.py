@@ -93,6 +93,19 @@ def test_a_document_that_ends_every_run_is_given_up(
     assert (status.failure_code, status.failure_kind) == ("crashed", "attempt")
 
 
+def test_what_a_run_that_died_left_behind_is_no_result(service: AwsLambda) -> None:
+    event = submitted(service)
+    left = "images/page-009-image-001.png"
+    service.service.put(event["prefix"] + left, b"half an image")
+    assert service.provider.poll(KEY).state is JobState.RUNNING
+    run_once(service, event)
+    status = service.provider.poll(KEY)
+    assert status.state is JobState.SUCCEEDED
+    assert left not in {image.ref for image in status.images}
+    service.provider.forget(KEY)
+    assert service.service.objects == {}
+
+
 def test_an_input_that_is_not_the_announced_one_is_not_extracted(service: AwsLambda) -> None:
     event = submitted(service)
     assert run_once(service, event | {"sha256": "0" * 64}) == "input changed"
