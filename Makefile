@@ -27,8 +27,12 @@ lint: install  ## Formatter, linter, strict types.
 fast: install  ## Unit tests only.
 	$(BIN)/pytest -q tests/unit tests/simulation
 
+# A skip must not look like success: where Kafka has to be there, so many integration tests have to
+# have run.
+MIN_INTEGRATION_TESTS ?= $(if $(filter 1,$(REQUIRE_REAL_KAFKA)),210)
+
 test: lint  ## Lint, types, unit and integration tests, on real servers.
-	$(BIN)/pytest
+	MIN_INTEGRATION_TESTS=$(MIN_INTEGRATION_TESTS) $(BIN)/pytest
 
 observe: install  ## Dashboards, rules and the status page on a real Prometheus and browser.
 	$(BIN)/python -m tests.observe

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import urllib3
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from minio import Minio
@@ -37,6 +37,7 @@ from deploy.local.s3 import REGION, S3Server, WeedMissing, weed_program
 from tests import containers
 
 _TOPIC_TIMEOUT = 60.0
+_NO_ENGINE = "TEST_SERVERS=containers, but no Docker engine answers"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def kafka_plan() -> str:
     if containers.wanted():
         if containers.engine_answers():
             return f"container {containers.kafka_image()}"
-        return f"{_local_kafka_plan()} (TEST_SERVERS=containers, but no Docker engine answers)"
+        return f"{_local_kafka_plan()} ({_NO_ENGINE})"
     return _local_kafka_plan()
 
 
@@ -120,8 +121,14 @@ def s3_plan() -> str:
     """One line for the header of the run. Starts nothing."""
     if endpoint := os.environ.get("S3_ENDPOINT"):
         return f"the one at S3_ENDPOINT={endpoint}"
-    if containers.wanted() and containers.engine_answers():
-        return f"container {containers.s3_image()}"
+    if containers.wanted():
+        if containers.engine_answers():
+            return f"container {containers.s3_image()}"
+        return f"{_local_s3_plan()} ({_NO_ENGINE})"
+    return _local_s3_plan()
+
+
+def _local_s3_plan() -> str:
     try:
         weed_program()
     except WeedMissing as error:
@@ -225,9 +232,13 @@ def _has_leaders(address: str, name: str, partitions: int) -> bool:
 def delete_topics(kafka: Kafka, names: list[str]) -> None:
     """Only on a Kafka that outlives the run."""
     if kafka.cluster is None and names:
-        for deleted in kafka.admin().delete_topics(names).values():
-            with contextlib.suppress(KafkaException):
+        admin = kafka.admin()  # held: requests that have not been answered end with their client
+        for deleted in admin.delete_topics(names).values():
+            try:
                 deleted.result(_TOPIC_TIMEOUT)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # the test deleted it
+                    raise
 
 
 def delete_buckets(s3: S3, names: list[str]) -> None:

@@ -189,7 +189,7 @@ def test_a_job_longer_than_the_poll_interval_keeps_its_worker_in_the_group(
         settings_tree={"kafka": shortest},
         policies={"default": {"polling": {"strategy": "doubling", "ceiling_s": 0.5}}},
     )
-    pipeline.start_fake_provider("--run-time", "10")
+    pipeline.start_fake_provider("--run-time", "8")
     worker = pipeline.start_worker()
     event = pipeline.event("bundle-1", [pipeline.upload(pdfs.one_page_scan(1))])
     outcome = pipeline.client.wait(pipeline.send(event), timeout_s=60)

@@ -68,3 +68,28 @@ def test_a_minimum_that_is_no_number_is_named(tmp_path: Path, minimum: str) -> N
     done = _run(tmp_path, minimum)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "MIN_INTEGRATION_TESTS must be a number" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "minimum"),
+    [
+        ({}, ""),
+        ({"REQUIRE_REAL_KAFKA": "1"}, "210"),
+        ({"REQUIRE_REAL_KAFKA": "1", "MIN_INTEGRATION_TESTS": "7"}, "7"),
+    ],
+)
+def test_make_test_asks_for_a_minimum_where_real_kafka_is_required(
+    environment: dict[str, str], minimum: str
+) -> None:
+    ours = ("REQUIRE_REAL_KAFKA", "MIN_INTEGRATION_TESTS", "VENV", "MAKEFLAGS", "MAKELEVEL")
+    clean = {name: value for name, value in os.environ.items() if name not in ours}
+    printed = subprocess.run(
+        ["make", "--dry-run", "test"],
+        env={**clean, **environment},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert f"MIN_INTEGRATION_TESTS={minimum} .venv/bin/pytest" in printed

@@ -55,9 +55,25 @@ def test_acknowledged_messages_survive_the_death_of_the_leader(
         time.sleep(0.1)
 
 
+def test_a_broker_that_is_restarted_is_another_process_with_the_same_address_and_data(
+    kafka3: KafkaCluster, make_topic3: MakeTopic
+) -> None:
+    topic = make_topic3("restarted")
+    write(kafka3.bootstrap, topic, b"one")
+    before, pids = kafka3.bootstrap, [kafka3.pid(one) for one in kafka3.broker_ids]
+
+    kafka3.restart(3)
+
+    assert kafka3.bootstrap == before
+    changed = [kafka3.pid(one) != pid for one, pid in zip(kafka3.broker_ids, pids, strict=True)]
+    assert changed == [False, False, True]
+    assert read(kafka3.bootstrap.split(",")[2], topic, 1) == [b"one"]
+
+
 def test_what_one_test_stops_is_up_for_the_next_part_one(kafka3: KafkaCluster) -> None:
-    kafka3.kill(1)
-    kafka3.kill(2)  # no majority is left: neither could come back alone
+    kafka3.stop(2)
+    kafka3.kill(1)  # no majority is left: neither could come back alone
+    assert [kafka3.running(one) for one in kafka3.broker_ids] == [False, False, True]
 
 
 def test_what_one_test_stops_is_up_for_the_next_part_two(kafka3: KafkaCluster) -> None:

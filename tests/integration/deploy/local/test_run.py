@@ -13,6 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deploy.demo.count import read_topic
+from tests.pipeline import wait_for
+from tests.servers import S3, Kafka, MakeBucket, MakeTopic
+
 _ROOT = Path(__file__).parents[4]
 _PATIENCE = 150.0
 
@@ -33,6 +37,22 @@ def test_waits(kafka, s3):
     pathlib.Path(os.environ["TOLD"] + ".part").write_text(json.dumps(told))
     os.replace(os.environ["TOLD"] + ".part", os.environ["TOLD"])
     time.sleep(600)
+"""
+
+
+_USES_THEM = """
+import io, os, pathlib
+from confluent_kafka import Producer
+
+def test_uses_them(kafka, s3, make_topic, make_bucket):
+    assert kafka.cluster is None and s3.server is None
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(os.environ["TOPIC"], b"from the run")
+    assert producer.flush(60) == 0
+    s3.client().put_object(os.environ["BUCKET"], "from-the-run", io.BytesIO(b"x"), 1)
+    made = make_topic(), make_bucket()
+    s3.client().put_object(made[1], "not-empty", io.BytesIO(b"x"), 1)
+    pathlib.Path(os.environ["TOLD"]).write_text(" ".join(made))
 """
 
 
@@ -72,6 +92,53 @@ def test_where_real_kafka_is_required_its_absence_is_a_failure(tmp_path: Path) -
     output, _ = run.communicate(timeout=_PATIENCE)
     assert run.returncode == 1, output
     assert "REQUIRE_REAL_KAFKA=1, but there is no Apache Kafka. JAVA_HOME" in output
+
+
+def test_without_a_docker_engine_the_header_says_what_is_used_instead_of_containers(
+    tmp_path: Path,
+) -> None:
+    run = _start(
+        tmp_path,
+        "def test_needs_nothing():\n    pass\n",
+        TEST_SERVERS="containers",
+        DOCKER_HOST=f"unix://{tmp_path}/nobody-listens.sock",
+    )
+    output, _ = run.communicate(timeout=_PATIENCE)
+    assert run.returncode == 0, output
+    for server in ("kafka: Apache Kafka", "s3: SeaweedFS"):
+        (line,) = [line for line in output.splitlines() if line.startswith(server)]
+        assert line.endswith("(TEST_SERVERS=containers, but no Docker engine answers)")
+
+
+@pytest.mark.integration
+def test_servers_that_are_named_are_used_and_left_as_they_were(
+    tmp_path: Path, kafka: Kafka, s3: S3, make_topic: MakeTopic, make_bucket: MakeBucket
+) -> None:
+    topic, bucket, told = make_topic(), make_bucket(), tmp_path / "made"
+    run = _start(
+        tmp_path,
+        _USES_THEM,
+        KAFKA_BOOTSTRAP=kafka.bootstrap,
+        S3_ENDPOINT=s3.endpoint,
+        S3_ACCESS_KEY=s3.access_key,
+        S3_SECRET_KEY=s3.secret_key,
+        JAVA_HOME=str(tmp_path),  # it could not start a Kafka of its own
+        TOPIC=topic,
+        BUCKET=bucket,
+        TOLD=str(told),
+    )
+    output, _ = run.communicate(timeout=_PATIENCE)
+    assert run.returncode == 0, output
+    assert f"kafka: the one at KAFKA_BOOTSTRAP={kafka.bootstrap}" in output
+    assert f"s3: the one at S3_ENDPOINT={s3.endpoint}" in output
+
+    (record,) = read_topic({"bootstrap.servers": kafka.bootstrap}, topic)
+    assert record.value() == b"from the run"
+    assert s3.client().stat_object(bucket, "from-the-run").size == 1
+    made_topic, made_bucket = told.read_text().split()
+    admin = kafka.admin()  # a broker hears of the deletion a moment later
+    wait_for(lambda: made_topic not in admin.list_topics(timeout=30).topics, 60, "its deletion")
+    assert not s3.client().bucket_exists(made_bucket)
 
 
 @pytest.mark.parametrize("missing", ["S3_ACCESS_KEY", "S3_SECRET_KEY"])
