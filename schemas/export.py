@@ -43,6 +43,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "policy": Policy,
 }
 
+DEAD_LETTER = "dead-letter-headers"
 DEAD_LETTER_HEADERS: dict[str, tuple[bool, str]] = {
     names.DLQ_VERSION: (True, "Version of these headers: 1."),
     names.DLQ_ID: (True, "Equal for every redelivery of one failure: drop duplicates by it."),
@@ -68,6 +69,7 @@ DEAD_LETTER_HEADERS: dict[str, tuple[bool, str]] = {
 def documents() -> dict[str, dict[str, Any]]:
     """Every exported file by its name."""
     exported = {f"{name}.schema.json": _schema(name, model) for name, model in MODELS.items()}
+    exported[f"{DEAD_LETTER}.schema.json"] = _json_schema(DEAD_LETTER, _dead_letter_headers())
     exported["asyncapi.json"] = asyncapi()
     return exported
 
@@ -85,6 +87,10 @@ class _Described(GenerateJsonSchema):
 
 def _schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(schema_generator=_Described, mode="validation")
+    return _json_schema(name, schema)
+
+
+def _json_schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:bundle-extractor:schema:{name}:1",
@@ -167,17 +173,23 @@ def _cloud_event(name: str, event_type: str, schema: str) -> dict[str, Any]:
     }
 
 
-def _dead_letter() -> dict[str, Any]:
+def _dead_letter_headers() -> dict[str, Any]:
     properties = {name: _text(meaning) for name, (_, meaning) in DEAD_LETTER_HEADERS.items()}
     properties[names.DLQ_REASON]["enum"] = [reason.value for reason in Reason]
     return {
+        "title": "DeadLetterHeaders",
+        "description": "UTF-8 text, beside the headers of the original record.",
+        "type": "object",
+        "required": [name for name, (required, _) in DEAD_LETTER_HEADERS.items() if required],
+        "properties": properties,
+    }
+
+
+def _dead_letter() -> dict[str, Any]:
+    return {
         "name": "DeadLetter",
         "title": "The original bytes untouched, and why they could not be processed",
-        "headers": {
-            "type": "object",
-            "required": [name for name, (required, _) in DEAD_LETTER_HEADERS.items() if required],
-            "properties": properties,
-        },
+        "headers": _dead_letter_headers(),
         "payload": {"description": "The original value, whatever it was."},
         "bindings": {"kafka": {"key": _text("As received."), "bindingVersion": "0.5.0"}},
     }

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from schemas import export
+from schemas.export import DEAD_LETTER_HEADERS
 from schemas.reasons import Reason
 from tests import documents_pdfs, pdfs
 from tests.integration.conftest import MakePipeline
@@ -122,6 +125,8 @@ def test_each_bad_input_costs_one_dead_letter_and_harms_nothing_else(
     pipeline.start_worker()
     pipeline.wait_all_committed(150)
 
+    schema_file = export.FOLDER / "dead-letter-headers.schema.json"
+    headers_schema = Draft202012Validator(json.loads(schema_file.read_text()))
     letters = {letter.key: letter for letter in pipeline.dead_letters()}
     assert len(letters) == len(pipeline.dead_letters()) == len(CASES)
     wrong = [
@@ -138,6 +143,9 @@ def test_each_bad_input_costs_one_dead_letter_and_harms_nothing_else(
         assert letter.headers["x-dlq-original-offset"].isdigit()
         for name, text in letter.headers.items():
             assert len(text) <= 1024, (label, name)
+        assert headers_schema.is_valid(letter.headers), label
+        ours = {name for name in letter.headers if name.startswith("x-dlq-")}
+        assert ours <= set(DEAD_LETTER_HEADERS), label
     counted = pipeline.count()
     good_results = {bundle for bundle, _ in counted.resulted}
     assert good_results == {f"good-{number}" for number in range(len(CASES))}

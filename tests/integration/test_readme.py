@@ -27,7 +27,17 @@ CONSOLE_TOOLS = Jar(
     "4eb9a7fbfd63badfd8d1a677aa2d54b47b2b2d442ff7d68fd223972afea1954c",
 )
 KINDS = {
-    *("", "local", "tour", "example", "example-node", "example-console", "settings", "ci"),
+    *(
+        "",
+        "local",
+        "tour",
+        "example",
+        "example-node",
+        "example-console",
+        "infrai",
+        "settings",
+        "ci",
+    ),
     "docker",  # what `make compose-check` does where there is a Docker engine
 }
 
@@ -181,6 +191,22 @@ def test_the_runbooks_housekeeping_commands_work_as_written(
     assert "would delete 0 object(s)" in said["bundles sweep"]
     rules = json.loads((stack[0] / "lifecycle.json").read_text())["Rules"]
     assert {rule["Status"] for rule in rules} == {"Enabled"}
+
+
+def test_the_commands_for_infrai_name_the_service_and_the_file_of_its_key(
+    stack: tuple[Path, dict[str, str]],
+) -> None:
+    """With the rest of the settings from the stack. Without a key nothing is sent anywhere."""
+    local = f"--config {stack[0] / 'state' / 'bundle-extractor' / 'local.toml'}"
+    export, show, run_ = commands("infrai")
+    shown = json.loads(run(f"{export}; {show} {local}", stack).stdout)
+    assert shown["policies"]["default"]["provider"] == "infrai"
+    assert shown["providers"]["infrai"]["token_file"] == "infrai.key"
+    refused = run(f"{export}; {run_} {local}", stack, may_fail=True)
+    assert refused.returncode == 64
+    assert "infrai" in refused.stderr
+    assert "token_file" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_the_contract_matrix_of_the_readme_can_be_printed() -> None:

@@ -28,7 +28,9 @@ def test_a_stale_export_is_noticed(tmp_path: Path) -> None:
     assert "manifest.schema.json" in export.stale(tmp_path)
 
 
-@pytest.mark.parametrize("name", sorted(f"{name}.schema.json" for name in export.MODELS))
+@pytest.mark.parametrize(
+    "name", sorted(f"{name}.schema.json" for name in [*export.MODELS, export.DEAD_LETTER])
+)
 def test_each_schema_is_a_valid_json_schema(name: str) -> None:
     Draft202012Validator.check_schema(json.loads((export.FOLDER / name).read_text()))
 
