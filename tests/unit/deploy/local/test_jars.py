@@ -80,6 +80,20 @@ def test_jars_that_are_missing_are_fetched_and_the_rest_is_left_alone(
     assert set(repository.asked.values()) == {1}
 
 
+def test_a_fetch_that_is_interrupted_does_not_fetch_all_others_first(
+    repository: Repository, tmp_path: Path
+) -> None:
+    jars = [repository.add(f"jar-{number}", b"x") for number in range(200)]
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch_jars(jars, tmp_path, interrupted)
+    assert sum(repository.asked.values()) < len(jars)
+    assert not list(tmp_path.glob(".jar-*"))
+
+
 def test_a_full_cache_needs_no_repository(
     tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
