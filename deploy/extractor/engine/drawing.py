@@ -8,6 +8,7 @@ Type 3 fonts are text and are left out.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,11 +39,12 @@ class DrawnImage:
 class _Step:
     """An operator that can draw, with the resource that it names or the inline image it is.
 
-    `inline` is None where an inline image cannot be read.
+    A name stays a Name where its bytes may be no text. `inline` is None where an inline image
+    cannot be read.
     """
 
     operator: str
-    name: str = ""
+    name: str | pikepdf.Name | None = None
     inline: pikepdf.Stream | None = None
 
 
@@ -57,10 +59,10 @@ class _Scope:
     chain: tuple[pikepdf.Dictionary, ...]
     owner: tuple[int, int]
 
-    def find(self, category: str, name: str) -> Any:
+    def find(self, category: str, name: str | pikepdf.Name | None) -> Any:
         for resources in self.chain:
             entries = resources.get(category)
-            if isinstance(entries, pikepdf.Dictionary) and name in entries:
+            if name is not None and isinstance(entries, pikepdf.Dictionary) and name in entries:
                 return entries[name]
         return None
 
@@ -109,18 +111,30 @@ class Drawings:
             self._steps[key] = [*self._parsed(content)] if quick is None else quick
         return self._steps[key]
 
+    def steps_left(self, content: pikepdf.Object) -> list[_Step]:
+        """The drawing operators of those parts of a page's content that can be read."""
+        source = content.get("/Contents") if isinstance(content, pikepdf.Dictionary) else None
+        parts: list[Any] = list(source) if isinstance(source, pikepdf.Array) else []
+        read = b""
+        for part in parts:
+            with contextlib.suppress(*UNREADABLE):
+                read += read_content(part) + b"\n"
+        with contextlib.suppress(*UNREADABLE):
+            return [*self._parsed(self._pdf.make_stream(read))]
+        return []
+
     def _parsed(self, content: pikepdf.Object) -> Iterator[_Step]:
         for instruction in pikepdf.parse_content_stream(content, self._operators):
             if isinstance(instruction, pikepdf.ContentStreamInlineImage):
                 yield _Step("BI", inline=self._as_stream(instruction))
                 continue
-            operands = instruction.operands
-            operator = str(instruction.operator)
+            operator, operands = str(instruction.operator), list(instruction.operands)
+            name = operands[-1] if operands and isinstance(operands[-1], pikepdf.Name) else None
             if operator in ("BDC", "BMC", "EMC"):
-                is_layer = operator == "BDC" and len(operands) == 2 and operands[0] == "/OC"
-                yield _Step(operator, str(operands[1]) if is_layer else "")
-            elif len(operands) and isinstance(operands[-1], pikepdf.Name):
-                yield _Step(operator, str(operands[-1]))
+                is_layer = operator == "BDC" and operands[0] == "/OC"
+                yield _Step(operator, name if is_layer else None)
+            elif name is not None:
+                yield _Step(operator, name)
 
     def _as_stream(self, instruction: pikepdf.ContentStreamInlineImage) -> pikepdf.Stream | None:
         try:
@@ -157,15 +171,14 @@ class _PageWalk:
             steps = self._drawings.steps(content)
         except UNREADABLE:
             self.is_complete = False
-            return []
+            steps = self._drawings.steps_left(content)
         drawn: list[DrawnImage] = []
         much = 1024  # drawings after which repetitions are dropped, lest they fill the memory
         marked: list[bool] = []  # for each open marked content, whether it is shown
         for step in steps:
             try:
                 if step.operator in ("BDC", "BMC"):
-                    layer = scope.find("/Properties", step.name) if step.name else None
-                    marked.append(self._layers.shows(layer))
+                    marked.append(self._layers.shows(scope.find("/Properties", step.name)))
                 elif step.operator == "EMC":
                     del marked[-1:]
                 elif all(marked):
@@ -196,7 +209,7 @@ class _PageWalk:
     def _inline(self, image: pikepdf.Stream, scope: _Scope) -> DrawnImage:
         space = image.get("/ColorSpace")
         if isinstance(space, pikepdf.Name):
-            named = scope.find("/ColorSpace", str(space))
+            named = scope.find("/ColorSpace", space)
             if named is not None:
                 image["/ColorSpace"] = named
         return DrawnImage(image.objgen, image)

@@ -246,6 +246,28 @@ def test_a_damaged_content_stream_costs_only_its_page(tmp_path: Path, coding: st
     assert extraction.problems == ("unreadable_content page=1",)
 
 
+def test_the_readable_parts_of_damaged_content_are_read(tmp_path: Path) -> None:
+    pdf = pikepdf.new()
+    pdfs.add_page(pdf, b"", {"/A": pdfs.solid_image(pdf, RED), "/B": pdfs.solid_image(pdf, BLUE)})
+    broken = pdf.make_stream(b"")
+    broken.write(b"not compressed at all", filter=Name.FlateDecode)
+    parts = [pdf.make_stream(b"q /A Do"), broken, pdf.make_stream(b"/B Do Q")]
+    pdf.pages[0].obj.Contents = pikepdf.Array(parts)
+    extraction = run(pdfs.saved(pdf), tmp_path)
+    assert colours(extraction) == [RED, BLUE]
+    assert extraction.problems == ("unreadable_content page=1",)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_name_may_be_any_bytes(tmp_path: Path, shown: bool) -> None:
+    content = b"/OC /\xe9 BDC /\xe4 Do EMC /B Do"  # Latin-1, which is no UTF-8
+    document = with_layer(content, on_image=False, shown=shown)
+    document = document.replace(b"/L ", b"/\xe9 ").replace(b"/A ", b"/\xe4 ")  # in the resources
+    extraction = run(document, tmp_path)
+    assert colours(extraction) == ([RED, BLUE] if shown else [BLUE])
+    assert extraction.problems == ()
+
+
 def test_an_inline_image_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     pdf = pikepdf.new()
     pdfs.add_page(pdf, b"q BI /W 1 /W 2 /H 1 /BPC 8 /CS /G /F /AHx ID 00> EI Q", {})
