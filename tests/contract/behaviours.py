@@ -680,8 +680,21 @@ def a_redirected_download_is_refused(subject: Subject) -> None:  # 8
     assert nothing_left(subject)
 
 
+def a_cut_result_costs_an_attempt(subject: Subject, how: str) -> None:
+    """Where images come inside of an answer, it is that answer that can be cut off."""
+    job_id, document = started(subject)
+    subject.finish(job_id)
+    subject.service.misbehave("result", delivered(how))
+    with pytest.raises(CallFailed):
+        listed(subject.provider, job_id, subject.provider.poll(job_id), document)
+    assert listed(subject.provider, job_id, subject.provider.poll(job_id), document)
+
+
 @behaviour
 def a_short_image_is_truncated(subject: Subject) -> None:  # 10
+    if subject.image_operation == "result":
+        a_cut_result_costs_an_attempt(subject, "short")
+        return
     job_id, image = an_image(subject)
     subject.service.misbehave("image", delivered("short"))
     with pytest.raises(Truncated):
@@ -691,6 +704,9 @@ def a_short_image_is_truncated(subject: Subject) -> None:  # 10
 
 @behaviour
 def a_short_image_without_a_length_is_truncated(subject: Subject) -> None:  # 10
+    if subject.image_operation == "result":
+        a_cut_result_costs_an_attempt(subject, "short-close")
+        return
     job_id, image = an_image(subject)
     subject.service.misbehave("image", delivered("short-close"))
     with pytest.raises(Truncated):

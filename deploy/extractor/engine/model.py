@@ -18,7 +18,8 @@ class ExtractOptions:
     the memory of the process. An image over it is a problem of that image alone, every other
     limit refuses the document.
 
-    `soft_masks`: what becomes of an image with a soft mask, a stencil mask or a colour key.
+    `soft_masks`: what becomes of an image with a soft mask, a stencil mask, a colour key, or a JPEG
+    2000 file whose alpha channel the document wants used (/SMaskInData).
     "composite" (the default) gives a PNG whose colours are the image's own and whose alpha channel
     is the mask, which is what a viewer paints and loses nothing; "separate" gives the image without
     its mask and the mask as a gray image right after it; "ignore" gives the image alone.
