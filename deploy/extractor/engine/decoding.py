@@ -65,7 +65,7 @@ class Decoder:
         if self._soft_masks == "ignore" or is_plain:
             return [self._alone(image, facts)]
         if self._soft_masks == "separate" and mask is not None:
-            return [self._alone(image, facts), self._mask_alone(mask)]
+            return [self._alone(image, facts), *self._mask_alone(mask)]
         alpha = self._own_alpha(image, facts) if mask is None else self._alpha(mask)
         if alpha is None or alpha.min() == 255:
             return [self._alone(image, facts)]
@@ -86,9 +86,15 @@ class Decoder:
             return _png_of_samples(samples)
         return _png_of_pixels(opaque(self._pixels(image, facts)))
 
-    def _mask_alone(self, mask: pikepdf.Stream) -> EncodedImage:
-        facts = read_facts(mask, max_pixels=self._max_pixels)
-        return replace(self._alone(mask, facts), is_mask=True)
+    def _mask_alone(self, mask: pikepdf.Stream) -> list[EncodedImage]:
+        """The mask as an image, or none where it cannot be read, which viewers ignore."""
+        try:
+            facts = read_facts(mask, max_pixels=self._max_pixels)
+            return [replace(self._alone(mask, facts), is_mask=True)]
+        except MemoryError:
+            raise
+        except Exception:
+            return []
 
     def _alpha(self, mask: pikepdf.Stream) -> Samples | None:
         """How opaque each pixel is; None where the mask cannot be read, which viewers ignore."""

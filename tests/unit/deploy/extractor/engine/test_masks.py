@@ -102,9 +102,12 @@ def test_a_mask_coarser_than_its_image_is_spread(tmp_path: Path) -> None:
     assert found[0, 15:17, 3].tolist() == [0, 255]
 
 
-def test_a_mask_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("soft_masks", ["composite", "separate"])
+def test_a_mask_that_cannot_be_read_is_left_out(tmp_path: Path, soft_masks: str) -> None:
     document = masked(soft_mask(b"no JPEG", Filter=Name.DCTDecode))
-    assert (pixels(run(document, tmp_path)) == np.asarray(gradient())).all()
+    extraction = run(document, tmp_path, soft_masks=soft_masks)
+    assert (pixels(extraction) == np.asarray(gradient())).all()
+    assert (len(extraction.images), extraction.problems) == (1, ())
 
 
 def test_a_colour_that_was_blended_in_is_taken_out(tmp_path: Path) -> None:
