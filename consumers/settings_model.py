@@ -250,7 +250,8 @@ class SandboxSettings(Section):
     """Limits of the processes that parse documents and images."""
 
     processes: int = Field(2, gt=0, le=64)
-    """How many parse at the same time."""
+    """How many parse at the same time. Documents that take long go on beside them, in up to twice
+    as many more: the machine or container needs `memory` for three times this number."""
     memory: Size = Field(1024 * MIB, gt=0)
     """Address space of each, beyond which a document is refused."""
     cpu_time: Duration = Field(10.0, gt=0)

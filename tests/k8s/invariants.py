@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from consumers.cli import topics as topics_command
+from consumers.extraction.sandbox.limits import SLOW_PROCESSES
 from consumers.settings import SettingsError
 from schemas.units import format_duration, parse_size
 from tests.k8s.manifests import Document, Manifests
@@ -107,7 +108,7 @@ def settings_fit_the_pod(manifests: Manifests) -> Problems:
         return
     container = spec["containers"][0]
     limits = container["resources"]["limits"]
-    sandbox = settings.sandbox.processes * settings.sandbox.memory
+    sandbox = (1 + SLOW_PROCESSES) * settings.sandbox.processes * settings.sandbox.memory
     if sandbox >= _bytes(limits["memory"]):
         yield "the sandbox processes may take more than limits.memory"
     sizes = {v["name"]: v["emptyDir"].get("sizeLimit") for v in spec["volumes"] if "emptyDir" in v}

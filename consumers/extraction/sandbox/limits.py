@@ -7,6 +7,9 @@ from pathlib import Path
 
 MIB = 1024 * 1024
 
+SLOW_PROCESSES = 2
+"""So many processes for documents that take long are there for each of the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:

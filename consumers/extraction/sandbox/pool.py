@@ -35,7 +35,7 @@ from consumers.extraction.sandbox.errors import (
     SandboxUnavailable,
 )
 from consumers.extraction.sandbox.files import check_room, created, open_for_reading, total_bytes
-from consumers.extraction.sandbox.limits import MIB, SandboxLimits
+from consumers.extraction.sandbox.limits import MIB, SLOW_PROCESSES, SandboxLimits
 from consumers.extraction.sandbox.process import (
     LIMIT_SIGNALS,
     Nursery,
@@ -117,7 +117,7 @@ class Sandbox:
         self._on_kill = on_kill or (lambda reason: None)
         self._fast_lane = threading.Semaphore(processes)
         self._slow_lane = threading.Semaphore(
-            2 * processes if slow_processes is None else slow_processes
+            SLOW_PROCESSES * processes if slow_processes is None else slow_processes
         )
         self._lock = threading.Lock()
         self._closed = False
