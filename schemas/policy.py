@@ -59,7 +59,9 @@ class Limits(Contract):
 
 
 class Sharding(Contract):
-    """A document beyond either bound is cut into jobs of at most that size. None: never."""
+    """A document beyond either bound is cut into jobs of at most that size. None: never.
+
+    A single page that is larger than the bound on bytes is a job of its own."""
 
     max_pages_per_job: int | None = Field(None, gt=0)
     """Pages of one job."""

@@ -27,7 +27,7 @@ from consumers.extraction.record_keeper import (
 from consumers.extraction.retries import classify
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
-from consumers.extraction.shards import plan_shards
+from consumers.extraction.shards import Ranges, halved, max_bytes, plan_shards, to_measure
 from consumers.extraction.timestamps import rfc3339
 from consumers.runtime.effects import Perform, SafePoint, Task, Together
 from schemas.events import BundleEvent, Document
@@ -169,7 +169,7 @@ def _open(
     here: Local = yield from local.ensure()
     services.metrics.document_bytes.observe(here.bytes)
     now = rfc3339(services.clock.time())
-    shards = plan_shards(here.pages, here.bytes, policy.sharding, provider.provider.abilities)
+    shards: Ranges = yield from _shards(policy, provider, local, here)
     record = JobRecord(
         extraction_id=identifier,
         bundle_id=event.bundle_id,
@@ -215,6 +215,35 @@ def _open(
     )
     yield SafePoint()
     return (yield from open_record(services, scope, policy.retries, record))
+
+
+def _shards(policy: Policy, provider: ProviderService, local: LocalDocument, here: Local) -> Task:
+    """Task: the `Ranges` of its jobs. Where a bound on bytes cuts it, the parts are made and
+    measured: pages differ in size, and parts may share what is large.
+
+    The job record keeps what came out: whoever goes on with the document asks there.
+    """
+    abilities = provider.provider.abilities
+    ranges = plan_shards(here.pages, here.bytes, policy.sharding, abilities)
+    bound = max_bytes(policy.sharding, abilities)
+    if bound is None or here.bytes <= bound:
+        return ranges
+    sizes: dict[tuple[int, int], int] = {}
+    while unknown := to_measure(ranges, sizes):
+        outcomes = yield Together([_size_of(local, *pages) for pages in unknown])
+        for pages, outcome in zip(unknown, outcomes, strict=True):
+            if outcome.error is not None:
+                raise outcome.error
+            sizes[pages] = outcome.value
+        ranges = halved(ranges, sizes, bound)
+    return ranges
+
+
+def _size_of(local: LocalDocument, first_page: int, last_page: int) -> Task:
+    """Task: the bytes of a part."""
+    part = yield from local.part(first_page, last_page)
+    local.discard(part)
+    return part.bytes
 
 
 # -- jobs --------------------------------------------------------------------------------------

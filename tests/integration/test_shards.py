@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
 from collections.abc import Mapping
 from typing import Any
 
+import pikepdf
 import pytest
 import urllib3
+from pikepdf import Name
 
 from consumers.extraction.timestamps import parse_rfc3339
 from schemas.results import DOCUMENT_RESULT_TYPE
@@ -33,6 +37,18 @@ def extracted(pipeline: Pipeline, event: dict[str, Any]) -> dict[str, dict[str, 
         document["document_id"]: pipeline.manifest(document["manifest_key"])
         for document in outcome["documents"]
     }
+
+
+def with_a_large_page() -> bytes:
+    """Six pages; the fourth has an image of 100 KiB."""
+    large = io.BytesIO()
+    with pikepdf.open(io.BytesIO(pdfs.pages(6))) as pdf:
+        noise = random.Random(4).randbytes(100 * 1024)
+        image = pdf.make_stream(noise, Type=Name.XObject, Subtype=Name.Image)
+        pdf.pages[3].obj.Resources.XObject["/Large"] = image
+        pdf.pages[3].contents_add(b"/Large Do")
+        pdf.save(large, deterministic_id=True)
+    return large.getvalue()
 
 
 def document_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,8 +126,10 @@ def test_shards_give_the_manifest_that_one_job_gives(
 def test_shards_run_at_the_same_time_and_under_the_limit_of_jobs(
     make_pipeline: MakePipeline,
 ) -> None:
+    by_bytes = {"sharding": {"max_bytes_per_job": "60KiB"}, "polling": QUICK}
     pipeline = make_pipeline(
-        policies={"default": THREE_PAGES}, settings_tree={"worker": {"jobs_per_provider": 2}}
+        policies={"default": THREE_PAGES, "bytes": by_bytes},
+        settings_tree={"worker": {"jobs_per_provider": 2}},
     )
     # More jobs at a time than the worker may have would be refused, and told in the ledger.
     pipeline.start_fake_provider("--run-time", "1", "--slots", "2")
@@ -124,6 +142,15 @@ def test_shards_run_at_the_same_time_and_under_the_limit_of_jobs(
     first, second = sorted(parse_rfc3339(job["accepted_at"]) or 0 for job in manifest["jobs"])[:2]
     assert second - first < 1, "the second began when the first was over"
     assert "throttled" not in {line["event"] for line in pipeline.ledger()}
+
+    # Pages of different sizes, in the same pipeline: what is too large is cut finer, and once only.
+    event = pipeline.event("bundle-2", [pipeline.upload(with_a_large_page())], policy="bytes")
+    (manifest,) = extracted(pipeline, event).values()
+    assert jobs_of(manifest) == [(1, 3), (4, 4), (5, 5), (6, 6)]
+    assert [image["page"] for image in manifest["images"]] == list(range(1, 7))
+    submitted = accepted_keys(pipeline)
+    assert extracted(pipeline, event) == {"document-001": manifest}
+    assert accepted_keys(pipeline) == submitted
 
 
 def test_a_shard_whose_job_is_lost_gets_another_and_the_others_keep_theirs(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.extraction.shards import plan_shards
+from consumers.extraction.shards import Ranges, halved, max_bytes, plan_shards, to_measure
 from consumers.providers.protocol import Abilities
 from schemas.policy import Sharding
 
@@ -65,3 +65,42 @@ def test_every_page_is_in_exactly_one_shard_and_no_bound_is_exceeded(
         Sharding(max_pages_per_job=policy_pages, max_bytes_per_job=policy_bytes),
         Abilities(idempotent_submit=True, max_pages_per_job=service_pages),
     )
+
+
+def fitted(sizes_of_pages: list[int], bound: int, overhead: int = 0) -> Ranges:
+    """As `document.py` does, with parts that are as large as their pages and an overhead."""
+    count = len(sizes_of_pages)
+    ranges = plan_shards(count, sum(sizes_of_pages), Sharding(max_bytes_per_job=bound), ANY)
+    sizes: dict[tuple[int, int], int] = {}
+    while unknown := to_measure(ranges, sizes):
+        for first, last in unknown:
+            sizes[first, last] = overhead + sum(sizes_of_pages[first - 1 : last])
+        ranges = halved(ranges, sizes, bound)
+    return ranges
+
+
+def test_pages_of_different_sizes_are_cut_finer_where_they_are_large() -> None:
+    assert fitted([1, 1, 1, 1, 10, 10, 1, 1], 13) == ((1, 4), (5, 5), (6, 6), (7, 8))
+
+
+def test_no_more_is_measured_than_could_be_cut() -> None:
+    assert to_measure(((1, 1), (2, 4)), {}) == ((2, 4),)
+    assert to_measure(((1, 1), (2, 4)), {(2, 4): 9}) == ()
+
+
+def test_the_lower_of_the_two_bounds_on_bytes_counts() -> None:
+    abilities = Abilities(idempotent_submit=True, max_bytes_per_job=50)
+    assert max_bytes(Sharding(), ANY) is None
+    assert max_bytes(Sharding(max_bytes_per_job=60), abilities) == 50
+    assert max_bytes(Sharding(max_bytes_per_job=40), abilities) == 40
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=60), st.integers(1, 3000))
+def test_only_a_single_page_is_ever_larger_than_the_bound(pages: list[int], bound: int) -> None:
+    ranges = fitted(pages, bound, overhead=20)
+    assert [p for first, last in ranges for p in range(first, last + 1)] == list(
+        range(1, len(pages) + 1)
+    )
+    for first, last in ranges:
+        if sum(pages) > bound and first < last:
+            assert 20 + sum(pages[first - 1 : last]) <= bound
