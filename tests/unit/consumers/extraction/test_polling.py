@@ -149,6 +149,16 @@ def test_the_default_keeps_lag_and_polls_with_jobs_side_by_side_and_answers_that
     assert mean_polls(found["default"]) <= mean_polls(found["doubling"])
 
 
+def test_a_worker_that_begins_to_wait_late_makes_no_more_polls_than_doubling_there() -> None:
+    jobs, found = list(mix(3000, per_page_s=2.0, sigma=0.1, seed=1)), []
+    for schedule in (Learned(), Doubling()):
+        for part in (jobs[:1500], jobs[1500:]):
+            polled = poll_together(schedule, LONG, part, per_s=100, begun_s=1.0, late_s=0.005)
+        found.append(mean_polls(polled))
+    learned, doubling = found
+    assert learned <= doubling
+
+
 def test_what_polls_come_late_is_taken_off_the_wait() -> None:
     schedule, punctual = taught([50.0] * 200), taught([50.0] * 200)
     for _ in range(200):
