@@ -68,7 +68,7 @@ class Learned:
         self, policy: Polling, elapsed_s: float, polls: int, hint_s: float | None, pages: int
     ) -> float:
         if not polls:
-            self._begun_s += LATE_WEIGHT * (min(elapsed_s, LATEST_S) - self._begun_s)
+            self._begun_s += LATE_WEIGHT * (min(elapsed_s, policy.ceiling_s) - self._begun_s)
         plan = self._plans.get(policy)
         if plan is None:
             plan = self._plans[policy] = _plan(policy, self._sizes, self._begun_s, self._late_s)
@@ -95,7 +95,7 @@ ENOUGH_JOBS = 20
 """Of a size, before its run times are believed."""
 EARLY_SHARE = 0.045
 """Of the jobs may end before the first poll that is meant to find them finished."""
-SPENT_SHARE = 0.98
+SPENT_SHARE = 0.99
 """Of doubling's polls are planned with: the jobs to come are not quite those that were."""
 LATE_WEIGHT = 0.05
 """Of the newest poll in the mean lateness: some twenty polls tell that a worker became busy."""
@@ -130,10 +130,7 @@ def _plan(policy: Polling, sizes: dict[int, RunTimes], begun_s: float, late_s: f
     )
 
     def start_s(size: int, growth: float) -> float:
-        start = early[size] * (1 + growth)
-        # Polls are due at every ceiling before. One a part of a step before the start is the start.
-        since_ceiling = start % policy.ceiling_s
-        return start - since_ceiling if since_ceiling < growth * start < start else start
+        return early[size] * (1 + growth)
 
     def cost(growth: float) -> float:
         total = 0.0
@@ -157,9 +154,9 @@ def _plan(policy: Polling, sizes: dict[int, RunTimes], begun_s: float, late_s: f
 
 
 def _step(policy: Polling, age_s: float, start_s: float, growth: float) -> float:
-    early_by = start_s - age_s
-    # A wait may end a moment early by another clock: that is no reason to ask twice.
-    return min(policy.ceiling_s, early_by if early_by > policy.floor_s else growth * age_s)
+    # A poll less than a step before the start is the start: by another clock, because it was less
+    # late than usual, or because one was due anyway at the ceiling.
+    return min(policy.ceiling_s, max(start_s - age_s, growth * age_s))
 
 
 def _doubled(policy: Polling, polls: int) -> float:
