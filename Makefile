@@ -31,8 +31,11 @@ fast: install  ## Unit tests only.
 # have run.
 MIN_INTEGRATION_TESTS ?= $(if $(filter 1,$(REQUIRE_REAL_KAFKA)),210)
 
+# Much of the time is waited for. Each process has servers of its own, and keeps a file's tests together.
+TWO_AT_A_TIME = --numprocesses=2 --dist=loadfile
+
 test: lint  ## Lint, types, unit and integration tests, on real servers.
-	MIN_INTEGRATION_TESTS=$(MIN_INTEGRATION_TESTS) $(BIN)/pytest
+	MIN_INTEGRATION_TESTS=$(MIN_INTEGRATION_TESTS) $(BIN)/pytest $(TWO_AT_A_TIME)
 
 observe: install  ## Dashboards, rules and the status page on a real Prometheus and browser.
 	$(BIN)/python -m tests.observe

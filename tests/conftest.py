@@ -6,12 +6,14 @@ import signal
 from collections.abc import Iterator, Mapping
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from deploy.local.kafka import KafkaCluster
 from tests import servers
 from tests.integration_count import (
     pytest_configure,
-    pytest_runtest_makereport,
+    pytest_itemcollected,
     pytest_sessionfinish,
     pytest_terminal_summary,
 )
@@ -20,10 +22,16 @@ from tests.servers import S3, Kafka, MakeBucket, MakeTopic
 # Hooks, found here by their names.
 __all__ = [
     "pytest_configure",
-    "pytest_runtest_makereport",
+    "pytest_itemcollected",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
 ]
+
+# A busy machine is no fault of what is tested.
+hypothesis_settings.register_profile(
+    "any", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("any")
 
 
 def pytest_report_header() -> list[str]:

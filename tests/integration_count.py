@@ -1,17 +1,19 @@
 """How many integration tests really ran: a plug-in of pytest.
 
 A skip looks like success. ``MIN_INTEGRATION_TESTS=N`` makes the run fail when fewer than N tests
-marked ``integration`` ran to their end, passed or failed.
+marked ``integration`` ran to their end, passed or failed. Where several processes run the tests
+(pytest-xdist), the one that started them counts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 
 import pytest
 
 _ran = pytest.StashKey[int]()
+_MARK = ("mark", "integration")
+"""A property of a report: it comes to the process that counts, and the markers do not."""
 
 
 def required() -> int | None:
@@ -27,17 +29,22 @@ def required() -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     required()  # a wrong value is an error before the tests, not after
     config.stash[_ran] = 0
+    config.pluginmanager.register(_Count(config))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+def pytest_itemcollected(item: pytest.Item) -> None:
     # The marker itself: `report.keywords` also holds the names of folders.
-    if report.when == "call" and item.get_closest_marker("integration"):
-        item.config.stash[_ran] += report.outcome in ("passed", "failed")
-    return report
+    if item.get_closest_marker("integration"):
+        item.user_properties.append(_MARK)
+
+
+class _Count:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and _MARK in map(tuple, report.user_properties):
+            self._config.stash[_ran] += report.outcome in ("passed", "failed")
 
 
 @pytest.hookimpl(trylast=True)
@@ -64,4 +71,6 @@ def pytest_terminal_summary(
 
 def _too_few(config: pytest.Config) -> bool:
     minimum = required()
-    return minimum is not None and not config.option.collectonly and config.stash[_ran] < minimum
+    if minimum is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return False  # a process of several: it ran its share only
+    return config.stash[_ran] < minimum

@@ -29,14 +29,17 @@ def test_of_another_kind():
 """
 
 
-def _run(tmp_path: Path, minimum: str, tests: str = _TESTS) -> subprocess.CompletedProcess[str]:
+def _run(
+    tmp_path: Path, minimum: str, tests: str = _TESTS, processes: int = 0
+) -> subprocess.CompletedProcess[str]:
     folder = tmp_path / "integration"  # a folder's name must not count as the mark
     folder.mkdir()
     (folder / "test_them.py").write_text(tests)
     return subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "tests.integration_count", str(folder)),
-            *(f"--rootdir={tmp_path}", "-c", "/dev/null", "-p", "no:cacheprovider", "-q"),
+            *("-c", "/dev/null", "-p", "no:cacheprovider", "-q"),
+            *(f"--numprocesses={processes}", f"--rootdir={tmp_path}"),
         ],
         env={**os.environ, "MIN_INTEGRATION_TESTS": minimum},
         cwd=Path(__file__).parents[2],
@@ -47,14 +50,16 @@ def _run(tmp_path: Path, minimum: str, tests: str = _TESTS) -> subprocess.Comple
     )
 
 
-def test_enough_integration_tests_let_the_run_pass(tmp_path: Path) -> None:
-    done = _run(tmp_path, "2")
+@pytest.mark.parametrize("processes", [0, 2])
+def test_enough_integration_tests_let_the_run_pass(tmp_path: Path, processes: int) -> None:
+    done = _run(tmp_path, "2", processes=processes)
     assert done.returncode == 0, done.stdout
     assert "integration tests that ran: 2" in done.stdout
 
 
-def test_too_few_fail_the_run_and_skipped_ones_do_not_count(tmp_path: Path) -> None:
-    done = _run(tmp_path, "3")
+@pytest.mark.parametrize("processes", [0, 2])
+def test_too_few_fail_the_run_and_skipped_ones_do_not_count(tmp_path: Path, processes: int) -> None:
+    done = _run(tmp_path, "3", processes=processes)
     assert done.returncode == 1
     assert "2 integration tests ran, MIN_INTEGRATION_TESTS=3" in done.stdout
 
