@@ -13,12 +13,14 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+WINDOW_S = 5
+
 
 def cdf(
     series: Mapping[str, Sequence[float]], folder: Path, name: str, label: str, *, log: bool = False
 ) -> Path:
     """One rising line per series."""
-    figure, axes = plt.subplots(figsize=(7, 4))
+    figure, axes = plt.subplots(figsize=(9, 4))
     for title, values in series.items():
         ordered = sorted(values)
         shares = [(n + 1) / len(ordered) for n in range(len(ordered))]
@@ -33,15 +35,14 @@ def cdf(
 def throughput(
     times: Mapping[str, Sequence[float]], folder: Path, name: str, *, possible_per_s: float
 ) -> Path:
-    """Completed per second, in whole seconds from the first completion."""
-    figure, axes = plt.subplots(figsize=(7, 4))
+    """Completed per second, as the mean over windows of five seconds: jobs end in waves."""
+    figure, axes = plt.subplots(figsize=(9, 4))
     for title, values in times.items():
-        first = min(values)
-        counts: dict[int, int] = {}
-        for value in values:
-            counts[int(value - first)] = counts.get(int(value - first), 0) + 1
-        seconds = range(max(counts) + 1)
-        axes.plot(list(seconds), [counts.get(s, 0) for s in seconds], label=title)
+        first, last = min(values), max(values)
+        starts = range(max(1, int(last - first) - WINDOW_S + 1))
+        counts = [sum(s <= value - first < s + WINDOW_S for value in values) for s in starts]
+        middles = [s + WINDOW_S / 2 for s in starts]
+        axes.plot(middles, [count / WINDOW_S for count in counts], label=title)
     axes.axhline(possible_per_s, linestyle="--", color="grey", label="the service's capacity")
     axes.set_xlabel("seconds since the first completion")
     axes.set_ylabel("documents/s")
@@ -59,7 +60,7 @@ def lines(
     notes: Sequence[str],
 ) -> Path:
     """On logarithmic axes; ``bounds`` are dashed and named at their ends, ``notes`` stand below."""
-    figure, axes = plt.subplots(figsize=(9, 7))
+    figure, axes = plt.subplots(figsize=(11, 7))
     for title, points in series.items():
         axes.loglog(*zip(*points, strict=True), marker="o", label=title)
     for title, points in bounds.items():
@@ -77,7 +78,7 @@ def lines(
 
 def _save(figure: Figure, axes: Axes, folder: Path, name: str) -> Path:
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
     figure.tight_layout()
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.png"
