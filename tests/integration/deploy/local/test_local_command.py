@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 import urllib3
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
 from consumers.client import BundleClient
 from consumers.settings import load
@@ -114,6 +116,14 @@ class LocalCommand:
         finally:
             store.close()
 
+    def committed(self) -> int:
+        """Events whose offset has been committed, over all partitions."""
+        settings = load(config=self.settings_file, environment={})
+        admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+        group = settings.kafka.group_id
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        return sum(max(0, one.offset) for one in asked[group].result(30).topic_partitions)
+
     def jobs_of_this_life(self) -> float:
         """Jobs that the extraction service accepted since it was started."""
         (line,) = [x for x in self.said().splitlines() if x.startswith("  extraction service: ")]
@@ -176,6 +186,8 @@ def test_with_a_data_folder_a_bundle_that_was_done_is_done_after_a_restart(tmp_p
         assert (after.submits, after.resubmitted) == (before.submits, 0)
         assert command.jobs_of_this_life() == 0
 
+        # With an offset to commit, the worker would wait for Kafka until its grace period ends.
+        wait_for(lambda: command.committed() == 2, _END_S, "both events to be committed")
         command.kill("kafka.Kafka")
         assert command.wait_end() == 1
         assert "Kafka broker 1 ended with exit code -9. Its last lines:" in command.said()
