@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import platform
+import random
 import zlib
 from pathlib import Path
 
@@ -35,6 +36,19 @@ def can_tell() -> bool:
 
 def test_what_is_compressed_in_pieces_is_one_zlib_stream() -> None:
     assert zlib.decompress(b"".join(deflate.compress([CONTENT, b"", CONTENT]))) == CONTENT * 2
+
+
+def test_the_same_content_gives_the_same_bytes_wherever_in_memory_it_is_compressed() -> None:
+    """Compressors that live at the same time are at different places. Of which beginning a place
+    loses sight differs, so there are many; each comes again, or nobody would miss it."""
+    rng = random.Random(1)
+    for size in [300] * 1500 + [20_000, 80_000]:
+        head = rng.randbytes(16)
+        content = head + rng.randbytes(6) + head + bytes(size)
+        compressors = [deflate.compress([content]) for _ in range(32)]
+        begun = [next(compressor) for compressor in compressors]
+        streams = {start + b"".join(rest) for start, rest in zip(begun, compressors, strict=True)}
+        assert [zlib.decompress(stream) for stream in streams] == [content]
 
 
 def test_content_that_is_damaged_cut_off_or_too_large_is_none() -> None:
