@@ -45,7 +45,6 @@ large to be sent again; the record's value is then empty."""
 REPLAY_PREFIX = "x-replay-"
 REPLAY_COUNT = "x-replay-count"
 REPLAY_DEAD_LETTER_ID = "x-replay-dead-letter-id"
-REPLAY_DOCUMENT_ID = "x-replay-document-id"
 
 MAX_HEADER_BYTES = 1024
 """A received header longer than this is not carried over to a dead letter."""

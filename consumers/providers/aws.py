@@ -209,10 +209,6 @@ def call(operation: str, function: Callable[..., Any], **arguments: Any) -> dict
     return answer
 
 
-def error_code_of(answer: dict[str, Any]) -> str:
-    return bounded_code(answer.get("Error", {}).get("Code"), "unknown")
-
-
 @dataclass(frozen=True, slots=True)
 class JobFolder:
     """The objects of one job: everything below a prefix that is derived from the key."""

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from consumers.extraction.documents.model import Region
 
-RENDER_DPI = 200
-
 RegionCutter = Callable[[Path, Sequence[Region], int], list[bytes]]
 """(document, regions, dots per inch) -> one PNG for each region, in their order.
 

@@ -41,7 +41,7 @@ _HEADERS: tuple[tuple[str, bytes | None], ...] = (
     (names.REPLAY_COUNT, "²".encode()),
     (names.REPLAY_COUNT, "٣".encode()),
     (names.REPLAY_COUNT, b"99999"),
-    (names.REPLAY_DOCUMENT_ID, b"nobody-has-it"),
+    (f"{names.REPLAY_PREFIX}document-id", b"nobody-has-it"),
     (names.REPLAY_DEAD_LETTER_ID, b"\xff"),
     (names.DLQ_REASON, b"not_ours"),
     (names.DLQ_OFFSET, b"not a number"),

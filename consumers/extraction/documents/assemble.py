@@ -95,7 +95,7 @@ def _open(part: OpenPart, index: int) -> Pdf:
 
 
 def _open_otherwise(part: OpenPart, index: int) -> Pdf:
-    """A file that qpdf gives up on, which it does for no more than a deep page tree."""
+    """A file that qpdf gives up on, for which a deep page tree is reason enough."""
     try:
         return open_deep(part.file, part.password)
     except MemoryError:
