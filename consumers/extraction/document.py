@@ -15,7 +15,8 @@ from functools import partial
 
 from consumers.extraction.jobs import Job, another_job, run_job, submit_again
 from consumers.extraction.local_document import Local, LocalDocument
-from consumers.extraction.persist import Finished, JobLost, persist
+from consumers.extraction.manifest_building import Finished
+from consumers.extraction.persist import JobLost, persist
 from consumers.extraction.publishing import publish_document_result
 from consumers.extraction.record_keeper import (
     RecordChanged,

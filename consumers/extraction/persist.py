@@ -1,37 +1,33 @@
-"""Images of finished jobs: fetched, proven to be images, named, stored; then the manifest."""
+"""Images of finished jobs: fetched, proven to be images, stored; then the manifest."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from consumers.extraction.calls import call, pause
 from consumers.extraction.jobs import Job
+from consumers.extraction.manifest_building import (
+    Finished,
+    NamedImage,
+    build_manifest,
+    check_pages,
+    name_images,
+    page_of,
+)
 from consumers.extraction.page_runs import source_page
 from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedImage
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Dependency, Services
-from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from consumers.extraction.workspace import DocumentFiles
 from consumers.providers.errors import ImageExpired, JobNotFound, ResultGone
-from consumers.providers.protocol import (
-    PAGE_NOT_TOLD,
-    Abilities,
-    FetchedImage,
-    JobState,
-    JobStatus,
-    RemoteImage,
-)
+from consumers.providers.protocol import FetchedImage, JobState, JobStatus, RemoteImage
 from consumers.runtime.effects import Acquire, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
-from schemas.identity import idempotency_key, image_name
-from schemas.job_record import JobRecord
-from schemas.manifest import Manifest, ManifestImage, ManifestJob
+from schemas.manifest import ManifestImage
 from schemas.policy import Policy
 from schemas.reasons import Reason
 from sinks.manifests import ManifestWrite
@@ -58,24 +54,6 @@ class JobLost(Exception):
         self.job = job
         self.code = code
         self.same_key_gives_it = same_key_gives_it
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A succeeded job: its status may be replaced by a fresh one when its image URLs expire."""
-
-    job: Job
-    status: JobStatus
-
-
-@dataclass(frozen=True, slots=True)
-class NamedImage:
-    """An image of the document with the name that we give it; ``page`` is of the document."""
-
-    name: str
-    page: int
-    finished: Finished
-    remote: RemoteImage
 
 
 def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence[Finished]) -> Task:
@@ -111,51 +89,7 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
     return write
 
 
-def build_manifest(
-    record: JobRecord, finished: Sequence[Finished], images: Sequence[ManifestImage]
-) -> Manifest:
-    """Pure; every varying value comes from the record or from the service's own record."""
-    jobs, ends = [], []
-    for item, shard in zip(finished, record.shards, strict=True):
-        assert shard.job_id is not None
-        assert shard.accepted_at is not None
-        ends.append(_moment(item.status.finished_at) or shard.accepted_at)
-        jobs.append(
-            ManifestJob(
-                job_id=shard.job_id,
-                idempotency_key=idempotency_key(shard.job_key, shard.generation),
-                first_page=shard.first_page,
-                last_page=shard.last_page,
-                submits=shard.submits,
-                accepted_at=shard.accepted_at,
-            )
-        )
-    return Manifest(
-        extraction_id=record.extraction_id,
-        bundle_id=record.bundle_id,
-        parent_bundle_id=record.parent_bundle_id,
-        operation=record.operation,
-        document_id=record.document_id,
-        segments=record.segments,
-        submitted_sha256=record.submitted_sha256,
-        submitted_bytes=record.submitted_bytes,
-        pages=record.pages,
-        policy_version=record.policy_version,
-        provider=record.provider,
-        jobs=tuple(jobs),
-        submits=sum(job.submits for job in jobs),
-        extracted_at=max(ends),
-        images=tuple(images),
-        parser=record.parser,
-    )
-
-
-def _moment(text: str | None) -> str | None:
-    seconds = parse_rfc3339(text) if text else None
-    return None if seconds is None else rfc3339(seconds)
-
-
-# -- listing and naming ------------------------------------------------------------------------
+# -- listing -----------------------------------------------------------------------------------
 
 
 def _list_images(
@@ -177,40 +111,6 @@ def _list_images(
             raise DocumentFailed(Reason.TOO_MANY_IMAGES, "persist")
         assert job.shard.job_id is not None
     return name_images(listed)
-
-
-def check_pages(status: JobStatus, pages: int, abilities: Abilities) -> None:
-    """A service may leave pages out without a word, so where it tells their number it must.
-
-    :raises DocumentFailed: the job did not cover all ``pages``, or does not say that it did.
-    """
-    if status.pages is None and abilities.reports_pages:
-        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_count_not_told")
-    if status.pages not in (None, pages):
-        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_count")
-
-
-def page_of(image: RemoteImage, pages: int) -> int:
-    """The page (1-based) in the submitted document of ``pages`` pages.
-
-    :raises DocumentFailed: there is no such page, or the service did not say which it is and there
-        is more than one.
-    """
-    if image.page == PAGE_NOT_TOLD and pages == 1:
-        return 1
-    if not 1 <= image.page <= pages:
-        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", "page_outside")
-    return image.page
-
-
-def name_images(listed: Sequence[tuple[int, int, Finished, RemoteImage]]) -> list[NamedImage]:
-    """Our own names in a stable order, whatever order or names the service gave."""
-    named = []
-    ordered = sorted(listed, key=lambda entry: entry[:2])
-    for page, entries in groupby(ordered, key=lambda entry: entry[0]):
-        for index, (_, _, item, image) in enumerate(entries, start=1):
-            named.append(NamedImage(image_name(page, index), page, item, image))
-    return named
 
 
 def _images_of(services: Services, scope: Scope, policy: Policy, item: Finished) -> Task:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.extraction.persist import (
+from consumers.extraction.manifest_building import (
     Finished,
     build_manifest,
     check_pages,
