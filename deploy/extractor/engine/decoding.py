@@ -1,8 +1,9 @@
 """Turns one image of a document into one file, by the cheapest way that is right.
 
 In this order: the bytes of the stream where they are a JPEG or JPEG 2000 file that a viewer shows
-as the page does; a PNG of the samples as they are packed in the stream; a PNG of the pixels as
-PDFium decodes them; and, where PDFium gives up, as pikepdf and Pillow do.
+as the page does; a TIFF around the data of a large fax page; a PNG of the samples as they are
+packed in the stream; a PNG of the pixels as PDFium decodes them; and, where PDFium gives up, as
+pikepdf and Pillow do.
 """
 
 from __future__ import annotations

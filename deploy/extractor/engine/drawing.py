@@ -131,7 +131,7 @@ class Drawings:
             operator, operands = str(instruction.operator), list(instruction.operands)
             name = operands[-1] if operands and isinstance(operands[-1], pikepdf.Name) else None
             if operator in ("BDC", "BMC", "EMC"):
-                is_layer = operator == "BDC" and operands[0] == "/OC"
+                is_layer = operator == "BDC" and operands[:1] == ["/OC"]
                 yield _Step(operator, name if is_layer else None)
             elif name is not None:
                 yield _Step(operator, name)

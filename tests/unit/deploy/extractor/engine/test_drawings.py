@@ -193,6 +193,12 @@ def test_content_marked_as_a_hidden_layer_is_not_drawn(
     assert colours(run(document, tmp_path)) == found
 
 
+@pytest.mark.parametrize("mark", [b"BDC", b"/OC BDC", b"BMC", b"EMC"])
+def test_a_mark_without_its_operands_hides_nothing(tmp_path: Path, mark: bytes) -> None:
+    document = with_layer(mark + b" /A Do EMC /B Do", on_image=False, shown=False)
+    assert colours(run(document, tmp_path)) == [RED, BLUE]
+
+
 def test_glyphs_of_type_3_fonts_are_text(tmp_path: Path) -> None:
     pdf = pikepdf.new()
     glyph = pdf.make_stream(b"10 0 d0 BI /W 1 /H 1 /BPC 8 /CS /G /F /AHx ID 00> EI")
