@@ -16,7 +16,7 @@ UNREADABLE = (
     NotImplementedError,
     TypeError,
     ValueError,
-    KeyError,
+    LookupError,  # "BI EI" raises IndexError
     AttributeError,
 )
 _DEEPEST_NESTING = 28

@@ -252,6 +252,15 @@ def test_a_damaged_content_stream_costs_only_its_page(tmp_path: Path, coding: st
     assert extraction.problems == ("unreadable_content page=1",)
 
 
+def test_content_at_which_the_parser_stumbles_costs_only_its_page(tmp_path: Path) -> None:
+    pdf = pikepdf.new()
+    pdfs.add_page(pdf, b"BI EI /A Do", {"/A": pdfs.solid_image(pdf, RED)})
+    pdfs.add_page(pdf, b"/B Do", {"/B": pdfs.solid_image(pdf, BLUE)})
+    extraction = run(pdfs.saved(pdf), tmp_path)
+    assert places(extraction) == [(2, 1)]
+    assert extraction.problems == ("unreadable_content page=1",)
+
+
 def test_the_readable_parts_of_damaged_content_are_read(tmp_path: Path) -> None:
     pdf = pikepdf.new()
     pdfs.add_page(pdf, b"", {"/A": pdfs.solid_image(pdf, RED), "/B": pdfs.solid_image(pdf, BLUE)})
