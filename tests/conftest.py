@@ -44,6 +44,14 @@ def pytest_sessionstart() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.fixture
+def not_under_nohup() -> Iterator[None]:
+    """SIGHUP does what it does on a terminal, also where the run itself is to outlive one."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
     """Apache Kafka with one broker."""

@@ -25,7 +25,11 @@ from deploy.demo.count import Count, count
 from tests import pdfs
 from tests.pipeline import wait_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("not_under_nohup"),
+]
 
 _MARK = "STARTED_BY_TEST"
 _START_S = 120.0

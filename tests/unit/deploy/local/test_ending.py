@@ -10,6 +10,8 @@ import pytest
 
 from deploy.local.ending import Ended, run_until_signal
 
+pytestmark = pytest.mark.usefixtures("not_under_nohup")
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
