@@ -8,12 +8,12 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as Record
 
 from consumers.kafka_client import kafka_client
@@ -45,9 +45,12 @@ class Announcement:
     offset: int
     at: float
     """Seconds since 1970, just before it was sent."""
+    answers_from: tuple[tuple[str, int, int], ...] = field(default=(), repr=False)
+    """(topic, partition, offset): where the topics of answers ended just before it was sent. By
+    offset, because the clocks of who sends and of who answers need not agree."""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "answers_from"}
 
 
 class BundleClient:
@@ -151,6 +154,7 @@ class BundleClient:
 
         at = time.time()
         try:
+            answers_from = self._ends()
             self._producer.produce(
                 self._settings.topics.events,
                 json.dumps(event).encode(),
@@ -175,7 +179,7 @@ class BundleClient:
         assert topic is not None and partition is not None and offset is not None  # noqa: PT018
         documents = tuple(d["document_id"] for d in event.get("documents", []))
         return Announcement(
-            str(event.get("bundle_id", "")), documents, topic, partition, offset, at
+            str(event.get("bundle_id", "")), documents, topic, partition, offset, at, answers_from
         )
 
     def wait(
@@ -188,7 +192,8 @@ class BundleClient:
         """The `BundleResult` that follows ``announced`` (as a dict); None after ``timeout_s``."""
         topics = self._settings.topics
         deadline = time.monotonic() + timeout_s
-        consumer = self._reader([topics.results, topics.ledger], announced.at)
+        consumer = self._reader()
+        consumer.assign([TopicPartition(*start) for start in announced.answers_from])
         try:
             while (left := deadline - time.monotonic()) > 0:
                 record = consumer.poll(min(left, 0.5))
@@ -212,9 +217,29 @@ class BundleClient:
         if ours and line.get("offset") == announced.offset and line.get("document_id"):
             on_progress(line["document_id"], line["stage"], line["event"])
 
-    def _reader(self, topics: Sequence[str], since: float) -> Consumer:
-        """A consumer of whole topics from a moment on, in no group."""
-        consumer = Consumer(
+    def _ends(self) -> tuple[tuple[str, int, int], ...]:
+        topics = self._settings.topics
+        consumer = self._reader()
+        try:
+            known = consumer.list_topics(timeout=TIMEOUT_S).topics
+            wanted = [
+                TopicPartition(topic, partition, OFFSET_END)
+                for topic in (topics.results, topics.ledger)
+                if topic in known
+                for partition in known[topic].partitions
+            ]
+            # The end is one of the moments that can be asked for: one request for all partitions.
+            ends = consumer.offsets_for_times(wanted, timeout=TIMEOUT_S) if wanted else []
+            for end in ends:
+                if end.error is not None:
+                    raise KafkaException(end.error)
+            return tuple((end.topic, end.partition, end.offset) for end in ends)
+        finally:
+            consumer.close()
+
+    def _reader(self) -> Consumer:
+        """A consumer in no group."""
+        return Consumer(
             {
                 **self._client,
                 "group.id": "unused",
@@ -223,11 +248,3 @@ class BundleClient:
                 "fetch.wait.max.ms": 50,
             }
         )
-        metadata = consumer.list_topics(timeout=TIMEOUT_S)
-        wanted = [
-            TopicPartition(topic, partition, int(since * 1000))
-            for topic in topics
-            for partition in metadata.topics[topic].partitions
-        ]
-        consumer.assign(consumer.offsets_for_times(wanted, timeout=TIMEOUT_S))
-        return consumer

@@ -11,6 +11,8 @@ import pytest
 
 from consumers.cli.common import Problem
 from consumers.cli.local import KafkaMode, local
+from consumers.client import BundleClient
+from consumers.settings import load
 from deploy.local import stack as stack_module
 from deploy.local.jars import JarsUnavailable
 from deploy.local.java import JavaMissing
@@ -47,6 +49,12 @@ def test_on_the_built_in_broker_bundles_get_results_and_the_end_of_a_server_is_t
         assert shown.returncode == 1
         assert "document-002: dead letter, not_a_pdf" in shown.stdout
         assert "1 extracted, 1 dead-lettered" in shown.stdout
+
+        # Waited for the other way round: the first has its result before anybody looks for it.
+        with BundleClient(load(environment=stack.environment())) as client:
+            first, second = (client.announce([file], bundle_id=f"{n}-of-two") for n in (1, 2))
+            for announced in (second, first):
+                assert client.wait(announced, timeout_s=30) is not None
 
         stack.s3.kill()
         with pytest.raises(ServerFailed, match=r"S3 server \(weed mini\) ended .* last lines:\n"):
