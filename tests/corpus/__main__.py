@@ -4,8 +4,9 @@
 
 Prints what is wrong, and as its last line JSON with at least `files`, `wrong`, `worker_deaths`
 (sandbox processes that crashed) and `peak_sandbox_mb`. Every accepted file is also cut to its last
-page: `split_failed` counts those where that gave no PDF of one page. Ends with 1 when a verdict is
-wrong, a process crashed, or a process had more memory than its limit.
+page: `split_failed` counts those where that gave no PDF of one page, `foreign_images` the images in
+these cuts that the page cannot draw. Ends with 1 when a verdict is wrong, an image is foreign, a
+process crashed, or a process had more memory than its limit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from consumers.extraction.sandbox import (
     SandboxLimits,
 )
 from tests.corpus.expected import Case, cases
+from tests.corpus.foreign import foreign_images
 
 LIMITS = InspectionLimits(max_bytes=1 << 30, max_pages=1_000_000)
 
@@ -42,13 +44,14 @@ class Checked:
     seconds: float
     split: str
     """"", "ok", or why the last page could not be cut out."""
+    foreign_images: int
 
 
 def check(case: Case, sandbox: Sandbox, scratch: Path) -> Checked:
     started = time.perf_counter()
-    split = ""
+    split, foreign = "", 0
     if not case.file.exists():
-        return Checked(case, "the file is missing", False, 0.0, split)
+        return Checked(case, "the file is missing", False, 0.0, split, foreign)
     try:
         inspection = sandbox.inspect(case.file, LIMITS, case.password)
     except (DocumentRejected, SandboxError) as error:
@@ -56,8 +59,8 @@ def check(case: Case, sandbox: Sandbox, scratch: Path) -> Checked:
     else:
         verdict = f"{inspection.pages} pages"
         right = _is_right(inspection, case)
-        split = _cut_last_page(case, inspection, sandbox, scratch)
-    return Checked(case, verdict, right, time.perf_counter() - started, split)
+        split, foreign = _cut_last_page(case, inspection, sandbox, scratch)
+    return Checked(case, verdict, right, time.perf_counter() - started, split, foreign)
 
 
 def _is_right(inspection: Inspection, case: Case) -> bool:
@@ -68,7 +71,9 @@ def _is_right(inspection: Inspection, case: Case) -> bool:
     return inspection.pages == case.expected.pages
 
 
-def _cut_last_page(case: Case, inspection: Inspection, sandbox: Sandbox, scratch: Path) -> str:
+def _cut_last_page(
+    case: Case, inspection: Inspection, sandbox: Sandbox, scratch: Path
+) -> tuple[str, int]:
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         child = Path(directory) / "child.pdf"
         part = AssemblyPart(case.file, inspection.pages, inspection.pages, case.password)
@@ -76,8 +81,8 @@ def _cut_last_page(case: Case, inspection: Inspection, sandbox: Sandbox, scratch
             sandbox.assemble([part], child)
             pages = sandbox.inspect(child, LIMITS).pages
         except (DocumentRejected, SandboxError) as error:
-            return error.reason
-    return "ok" if pages == 1 else f"{pages} pages"
+            return error.reason, 0
+        return ("ok" if pages == 1 else f"{pages} pages"), foreign_images(child)
 
 
 def main() -> int:
@@ -106,7 +111,10 @@ def main() -> int:
 
     wrong = [result for result in checked if not result.right]
     failed_splits = [result for result in checked if result.split not in ("", "ok")]
+    foreign = [result for result in checked if result.foreign_images]
     if not arguments.json:
+        for result in foreign:
+            print(f"foreign images: {result.case.file.name}: {result.foreign_images}")
         for result in wrong:
             print(f"wrong: {result.case.file.name}: {result.verdict}, not {result.case.expected}")
         for result in failed_splits:
@@ -122,6 +130,7 @@ def main() -> int:
                 "wrong": len(wrong),
                 "accepted": sum(result.split != "" for result in checked),
                 "split_failed": len(failed_splits),
+                "foreign_images": sum(result.foreign_images for result in foreign),
                 "worker_deaths": deaths,
                 "killed_at_a_limit": sum(kills.values()) - deaths,
                 "peak_sandbox_mb": round(peak_mb, 1),
@@ -130,7 +139,7 @@ def main() -> int:
             }
         )
     )
-    return int(bool(wrong or deaths or peak_mb * (1 << 20) > limits.memory_bytes))
+    return int(bool(wrong or foreign or deaths or peak_mb * (1 << 20) > limits.memory_bytes))
 
 
 if __name__ == "__main__":
