@@ -117,7 +117,7 @@ def _encrypted(folder: Path) -> bytes:
 
 
 def _round(client: BundleClient, announced: Sequence[Announcement], what: str) -> bool:
-    started, ended = time.monotonic(), True
+    ended = True
     for announcement in announced:
         result = client.wait(announcement, timeout_s=TIMEOUT_S)
         if result is None:
@@ -126,8 +126,8 @@ def _round(client: BundleClient, announced: Sequence[Announcement], what: str) -
             continue
         say(
             f"{announcement.bundle_id}: {result['extracted']} extracted, "
-            f"{result['dead_lettered']} dead-lettered ({time.monotonic() - started:.1f} s after "
-            f"being {what})"
+            f"{result['dead_lettered']} dead-lettered (seen {time.time() - announcement.at:.1f} s "
+            f"after being {what})"
         )
     return ended
 
