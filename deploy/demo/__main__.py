@@ -16,7 +16,7 @@ from consumers.client import Announcement, BundleClient
 from consumers.settings import Settings, load
 from consumers.stores import open_store
 from deploy.demo import documents
-from deploy.demo.count import Count, count, read_topic
+from deploy.demo.count import Count, count_all, read_topic
 from deploy.demo.question import as_shown, ask
 from deploy.demo.stages import p50_and_p95, stage_seconds
 from deploy.local.ending import Ended, run_until_signal
@@ -64,7 +64,7 @@ def show(stack: LocalStack, folder: Path) -> int:
         again = _round(client, _announce(client, folder), "announced again")
         new_jobs = _jobs_at_service(stack) - jobs_before
     print(f"jobs made by the second announcement: {new_jobs}")
-    found = _count(settings, stack)
+    found = count_all(settings)
     found.extra_jobs = max(0, new_jobs)
     _print_manifest(settings, found)
     _print_latencies(settings, stack, first)
@@ -140,19 +140,6 @@ def _jobs_at_service(stack: LocalStack) -> int:
         if line.startswith('extractor_submits_total{outcome="accepted"}'):
             total += float(line.rsplit(" ", 1)[1])
     return int(total)
-
-
-def _count(settings: Settings, stack: LocalStack) -> Count:
-    store = open_store(settings.store)
-    try:
-        return count(
-            {"bootstrap.servers": stack.kafka.bootstrap},
-            settings.topics,
-            store,
-            settings.store.output_bucket,
-        )
-    finally:
-        store.close()
 
 
 def _print_manifest(settings: Settings, found: Count) -> None:

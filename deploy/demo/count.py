@@ -12,6 +12,8 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Message as Record
 
+from consumers.settings import Settings
+from consumers.stores import open_store
 from schemas import topics as names
 from schemas.cloudevents import EventRejected, parse_event
 from schemas.results import DOCUMENT_RESULT_TYPE
@@ -70,6 +72,16 @@ class Count:
             f"dead_letters={len(self.dead_lettered)} lost={self.lost} "
             f"duplicated={self.duplicated} resubmitted={self.resubmitted}"
         )
+
+
+def count_all(settings: Settings) -> Count:
+    """What stands in the topics and in the bucket of these settings."""
+    store = open_store(settings.store)
+    client = {"bootstrap.servers": settings.kafka.bootstrap_servers}
+    try:
+        return count(client, settings.topics, store, settings.store.output_bucket)
+    finally:
+        store.close()
 
 
 def count(

@@ -22,6 +22,7 @@ import yaml
 
 from consumers.client import BundleClient
 from consumers.settings import load
+from deploy.demo.count import count_all
 from deploy.local.process import free_ports
 from tests.compose import images, traffic
 from tests.compose.engine import (
@@ -97,7 +98,7 @@ def check(compose: Compose, services: list[str], ports: dict[str, str]) -> dict[
             announced, held = traffic.send_and_kill_one(client, folder, settings, compose, group)
             say(f"killed a worker that had {held} events in progress")
             traffic.await_results(client, announced)
-        found = traffic.count_all(settings)
+        found = count_all(settings)
     accepted = traffic.jobs_accepted(ports["EXTRACTOR_PORT"])
     found.extra_jobs = max(0, accepted - sum(found.jobs.values()))
     stop_workers(compose)

@@ -13,7 +13,6 @@ import urllib3
 from consumers.client import Announcement, BundleClient
 from consumers.settings import Settings
 from consumers.stores import open_store
-from deploy.demo.count import Count, count
 from deploy.demo.documents import scan
 from tests.compose.engine import CheckFailed, Compose, run, wait_for
 from tests.compose.group import Group
@@ -102,15 +101,6 @@ def await_results(client: BundleClient, announced: list[Announcement]) -> None:
     for one in announced:
         if client.wait(one, timeout_s=END_TIMEOUT_S) is None:
             raise CheckFailed(f"{one.bundle_id} did not end within {END_TIMEOUT_S:g} s")
-
-
-def count_all(settings: Settings) -> Count:
-    store = open_store(settings.store)
-    client = {"bootstrap.servers": settings.kafka.bootstrap_servers}
-    try:
-        return count(client, settings.topics, store, settings.store.output_bucket)
-    finally:
-        store.close()
 
 
 def jobs_accepted(port: str) -> int:

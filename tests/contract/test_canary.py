@@ -14,7 +14,6 @@ import pytest
 from consumers.providers.errors import ProviderError
 from consumers.providers.protocol import Document, SubmitOptions
 from tests.contract.fakes.server import Fault, Reply, delivered, instead, lost_answer, said_in
-from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, SECRET, SUBJECTS, Subject
 
 PATIENT = "Novak_Jan_1950-02-03"
@@ -31,11 +30,7 @@ POISON = {
 
 
 @pytest.fixture(params=SUBJECTS, ids=lambda kind: str(kind.name))
-def subject(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Subject]:
-    for name, value in environment_without_accounts().items():
-        monkeypatch.setenv(name, value)
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
     made: Subject = request.param(tmp_path)
     yield made
     made.close()

@@ -13,16 +13,13 @@ from consumers.providers.protocol import Document, Provider, SubmitOptions
 from consumers.providers.registry import build
 from schemas.reasons import Reason
 from tests import documents_pdfs
-from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, Textract
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture
-def textract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Textract]:
-    for name, value in environment_without_accounts().items():
-        monkeypatch.setenv(name, value)
+def textract(tmp_path: Path) -> Iterator[Textract]:
     made = Textract(tmp_path)
     yield made
     made.close()

@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.behaviours import BEHAVIOURS
-from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import SUBJECTS, Subject
-
-
-@pytest.fixture(autouse=True)
-def _no_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in environment_without_accounts().items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=SUBJECTS, ids=lambda kind: str(kind.name))

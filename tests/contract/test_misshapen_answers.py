@@ -15,7 +15,6 @@ import pytest
 from consumers.providers.errors import ProviderError
 from consumers.providers.protocol import JobState, JobStatus, SubmitOptions
 from tests.contract.fakes.server import Reply, instead, said_in
-from tests.contract.matrix import environment_without_accounts
 from tests.contract.subjects import KEY, SUBJECTS, Subject
 
 ODDITIES: tuple[Any, ...] = (
@@ -25,11 +24,7 @@ READS = ("poll", "object", "images", "result", "list")
 
 
 @pytest.fixture(params=SUBJECTS, ids=lambda kind: str(kind.name))
-def subject(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Subject]:
-    for name, value in environment_without_accounts().items():
-        monkeypatch.setenv(name, value)
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
     made: Subject = request.param(tmp_path)
     made.service.record_requests = False
     yield made

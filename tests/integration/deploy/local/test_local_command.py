@@ -20,8 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from consumers.client import BundleClient
 from consumers.settings import load
-from consumers.stores import open_store
-from deploy.demo.count import Count, count
+from deploy.demo.count import Count, count_all
 from tests import pdfs
 from tests.pipeline import wait_for
 
@@ -108,17 +107,7 @@ class LocalCommand:
             return client.wait(client.announce([file], bundle_id="kept"), timeout_s=60)
 
     def count(self) -> Count:
-        settings = load(config=self.settings_file, environment={})
-        store = open_store(settings.store)
-        try:
-            return count(
-                {"bootstrap.servers": settings.kafka.bootstrap_servers},
-                settings.topics,
-                store,
-                settings.store.output_bucket,
-            )
-        finally:
-            store.close()
+        return count_all(load(config=self.settings_file, environment={}))
 
     def committed(self) -> int:
         """Events whose offset has been committed, over all partitions."""
