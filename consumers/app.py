@@ -134,7 +134,7 @@ class Application:
         runtime = runtime_settings(settings)
         publisher = Publisher(runtime, self.observer)
         self.scheduler = Scheduler(_pool_settings(settings), publisher)
-        self.services = _services(settings, self.metrics, publisher, stack)
+        self.services = _services(settings, self.metrics, publisher, self._beside, stack)
         self.worker = Worker(
             runtime,
             self._handle,
@@ -187,6 +187,9 @@ class Application:
                 maybe_seen=delivery.maybe_seen,
             ),
         )
+
+    def _beside(self, task: Task) -> None:
+        self.scheduler.start(task, lambda _: None, "beside")
 
     def _intake_allowed(self) -> bool:
         """Systemic trouble pauses the intake: a breaker that is open, no room on disk, a storm."""
@@ -286,7 +289,11 @@ def _pool_settings(settings: Settings) -> dict[str, PoolSettings]:
 
 
 def _services(
-    settings: Settings, metrics: Metrics, publisher: Publisher, stack: ExitStack
+    settings: Settings,
+    metrics: Metrics,
+    publisher: Publisher,
+    beside: Callable[[Task], None],
+    stack: ExitStack,
 ) -> Services:
     clock, worker_id = SystemClock(), secrets.token_hex(6)
     store, sources = _stores(settings, metrics, stack)
@@ -351,6 +358,7 @@ def _services(
         workspace=workspace,
         documents=Limiter(settings.worker.documents),
         storm=DeadLetterStorm(threshold=settings.worker.storm_threshold),
+        beside=beside,
     )
     metrics.know_dependency("store", STORE_CALLS)
     metrics.know_dependency("source", ("download",))

@@ -288,8 +288,14 @@ class Metrics:
         self.polls_per_job = hist(
             "provider_polls_per_job", "polls", "Polls that a finished job took.", COUNTS, "provider"
         )
+        self.forget_retries = count(
+            "provider_forget_retries", "calls", "Deletions of jobs to be tried again.", "provider"
+        )
         self.forget_failures = count(
-            "provider_forget_failures", "jobs", "Deletions a service refused.", "provider"
+            "provider_forget_failures",
+            "jobs",
+            "Jobs whose deletion was given up: their data is left at the service.",
+            "provider",
         )
         self.retries = count("retries", "calls", "Calls made again.", "dependency", "reason")
         self.attempts_exhausted = count(
@@ -451,6 +457,7 @@ class Metrics:
             self.jobs_resumed,
             self.duplicate_submissions,
             self.polls_per_job,
+            self.forget_retries,
             self.forget_failures,
         ):
             zero(metric, (name,))

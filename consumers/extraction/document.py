@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 
+from consumers.extraction.forgetting import forget_job
 from consumers.extraction.jobs import Job, another_job, run_job, submit_again
 from consumers.extraction.local_document import Local, LocalDocument
 from consumers.extraction.manifest_building import Finished
@@ -25,12 +25,11 @@ from consumers.extraction.record_keeper import (
     find_record,
     open_record,
 )
-from consumers.extraction.retries import classify
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import ProviderService, Services
 from consumers.extraction.shards import Ranges, halved, max_bytes, plan_shards, to_measure
 from consumers.extraction.timestamps import rfc3339
-from consumers.runtime.effects import Perform, SafePoint, Task, Together
+from consumers.runtime.effects import SafePoint, Task, Together
 from schemas.events import BundleEvent, Document
 from schemas.identity import extraction_id, manifest_key, shard_key
 from schemas.job_record import JobPhase, JobRecord, JobShard
@@ -338,17 +337,9 @@ def _clean_up(
     provider: ProviderService,
     keeper: RecordKeeper,
 ) -> Task:
-    """Asks the service to forget what is durable here. Failing to is counted, never an error: the
-    service's own retention ends what is left."""
+    """Asks the service to forget what is durable here. Failing to is counted, never an error."""
     if not (policy.forget_after_manifest and provider.provider.abilities.forgets):
         return
-    with scope.stage("clean_up"):
-        for shard in keeper.record.shards:
-            job_id = shard.job_id
-            if shard.phase is not JobPhase.SUBMITTED or job_id is None:
-                continue
-            try:
-                yield Perform(provider.calls.pool, partial(provider.provider.forget, job_id))
-            except Exception as error:
-                services.metrics.forget_failures.labels(provider.provider.name).inc()
-                scope.note("forget_failed", job_id=job_id, code=classify(error).code)
+    for shard in keeper.record.shards:
+        if shard.phase is JobPhase.SUBMITTED and shard.job_id is not None:
+            yield from forget_job(services, scope, provider, shard.job_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumers.extraction.journal import Journal
@@ -20,6 +20,7 @@ from consumers.extraction.workspace import Workspace
 from consumers.metrics import Metrics
 from consumers.providers.protocol import Provider
 from consumers.runtime.clock import Clock
+from consumers.runtime.effects import Task
 from consumers.runtime.limiter import Limiter
 from schemas.policy import Policy
 from schemas.topics import TopicSettings
@@ -52,6 +53,8 @@ class ProviderService:
     schedule: PollSchedule
     calls: Dependency
     downloads: Dependency
+    forgetting: int = 0
+    """Jobs whose deletion waits for another try."""
 
 
 @dataclass(slots=True)
@@ -84,6 +87,8 @@ class Services:
     documents: Limiter
     """Documents that hold local files: bounds temporary disk and memory."""
     storm: DeadLetterStorm
+    beside: Callable[[Task], None]
+    """Starts a task that no offset waits for. It ends with the worker."""
     key_order: KeyOrder = field(default_factory=KeyOrder)
     outbox: Outbox = field(default_factory=Outbox)
     live: LiveDocuments = field(default_factory=LiveDocuments)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from consumers.extraction.forgetting import ATTEMPTS
 from consumers.extraction.sandbox import AssemblyPart, SandboxCrashed
 from schemas.policy import Polling, Retries, Sharding
 from tests.simulation.documents import SimSandbox, Trait, make_pdf
@@ -151,6 +152,32 @@ def test_a_forgotten_job_is_followed_by_one_more(simulator: Simulator) -> None:
     world = simulator.run(scenario(), prepare=scripted(service__forgets=[True]))
     assert extracted(world)
     assert jobs_of(world) == 2
+
+
+@pytest.mark.parametrize("times", [1, ATTEMPTS - 1])
+def test_a_deletion_that_fails_is_made_again(simulator: Simulator, times: int) -> None:
+    given_up = _value(simulator, "forget_failures")
+    world = simulator.run(scenario(), prepare=scripted(forget__failed=[True] * times))
+    assert extracted(world)
+    assert _deleted(world) == [True]
+    assert _value(simulator, "forget_failures") == given_up
+
+
+def test_a_service_that_deletes_nothing_costs_no_document_and_is_counted(
+    simulator: Simulator,
+) -> None:
+    given_up = _value(simulator, "forget_failures")
+    world = simulator.run(scenario(), prepare=scripted(forget__failed=[True] * ATTEMPTS))
+    assert extracted(world)
+    assert reasons(world) == []
+    assert _deleted(world) == [False]
+    assert _value(simulator, "forget_failures") == given_up + 1
+
+
+def _deleted(world: World) -> list[bool]:
+    """Of each job of the scenario's documents: whether the service was made to delete it."""
+    jobs = world.service.jobs.values()
+    return [job.deleted_by_us for job in jobs if job.document.name.startswith("document")]
 
 
 def test_a_service_that_forgets_every_job_ends_in_a_dead_letter(simulator: Simulator) -> None:

@@ -139,6 +139,7 @@ class SimWorker:
             workspace=self.workspace,
             documents=Limiter(scenario.local_documents),
             storm=DeadLetterStorm(threshold=scenario.storm_threshold),
+            beside=self._beside,
         )
 
     # -- the control loop --------------------------------------------------------------------
@@ -191,6 +192,9 @@ class SimWorker:
                 maybe_seen=delivery.maybe_seen,
             ),
         )
+
+    def _beside(self, task: Task) -> None:
+        self.scheduler.start(task, lambda _: None, "beside")
 
     def _plan_next_wake(self, records_waiting: bool) -> None:
         now = self.world.agenda.now

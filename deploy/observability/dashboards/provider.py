@@ -154,9 +154,18 @@ DASHBOARD = Dashboard(
                 ),
                 Panel(
                     "Deletions refused",
-                    "Jobs that the service would not forget; its own retention ends them.",
+                    "Given up: jobs left at the service (RUNBOOK, Deletions at a service).",
                     "ops",
-                    by_label("bundles_provider_forget_failures_total", "provider", THEIRS),
+                    [
+                        Query(
+                            rate("bundles_provider_forget_failures_total", "provider", THEIRS),
+                            "{{provider}} given up",
+                        ),
+                        Query(
+                            rate("bundles_provider_forget_retries_total", "provider", THEIRS),
+                            "{{provider}} tried again",
+                        ),
+                    ],
                 ),
             ],
         ),
