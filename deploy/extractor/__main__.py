@@ -19,6 +19,7 @@ import uvicorn
 from pydantic import ValidationError
 
 from deploy.extractor.app import create_app
+from deploy.extractor.connections import BoundedHttp
 from deploy.extractor.datadir import DataDirInUse
 from deploy.extractor.service import ExtractionService
 from deploy.extractor.settings import Settings
@@ -68,6 +69,7 @@ def main() -> int:
         create_app(service),
         log_config=None,
         access_log=False,  # a file URL is a capability; the access log would give it away
+        http=BoundedHttp,
         ws="none",
         lifespan="on",
         proxy_headers=False,

@@ -102,10 +102,11 @@ class _Handlers:
         )
 
     async def job_status(self, request: Request) -> Response:
-        self._authenticate(request)
+        owner = self._authenticate(request)
         wait_s = _wait(request)
-        job_id = request.path_params["job_id"]
-        job = await self._service.job(job_id, wait_s) if _JOB_ID.fullmatch(job_id) else None
+        job_id, job = request.path_params["job_id"], None
+        if _JOB_ID.fullmatch(job_id):
+            job = await self._service.job(owner, job_id, wait_s)
         if job is None:
             raise ApiError(404, RequestError.JOB_NOT_FOUND, "no such job; it may have expired")
         answer: dict[str, Any] = {
@@ -145,10 +146,10 @@ class _Handlers:
         return FileResponse(path, headers=headers, media_type=image.media_type, stat_result=stat)
 
     async def delete(self, request: Request) -> Response:
-        self._authenticate(request)
+        owner = self._authenticate(request)
         job_id = request.path_params["job_id"]
         if _JOB_ID.fullmatch(job_id):
-            await self._service.delete(job_id)
+            await self._service.delete(owner, job_id)
         return Response(status_code=204)
 
     async def discovery(self, _: Request) -> Response:

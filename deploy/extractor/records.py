@@ -9,9 +9,10 @@ from deploy.extractor.contract import JobError, JobStatus
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as recorded; times are Unix seconds."""
+    """A job as recorded; times are Unix seconds. ``owner``: empty where it is not known."""
 
     id: str
+    owner: str
     status: JobStatus
     fingerprint: str
     options: str

@@ -78,7 +78,7 @@ class ExtractionService:
         idempotency_key: str | None,
         receive: Callable[[Path], Awaitable[Upload]],
     ) -> Submitted:
-        """Accept a document durably; `owner` keeps the keys of different tokens apart.
+        """Accept a document durably; `owner` keeps the jobs and keys of different tokens apart.
 
         `receive` stores the document at the path it is given. Raises ApiError.
         """
@@ -94,7 +94,7 @@ class ExtractionService:
         try:
             async with asyncio.timeout(self.settings.upload_timeout_s):
                 upload = await receive(path)
-            submitted = await self._accept(job_id, key_digest, upload)
+            submitted = await self._accept(job_id, owner, key_digest, upload)
             discard = not submitted.is_new
             return submitted
         except asyncio.CancelledError:
@@ -115,13 +115,18 @@ class ExtractionService:
             if discard:
                 path.unlink(missing_ok=True)
 
-    async def job(self, job_id: str, wait_s: float) -> JobRow | None:
-        """The job as recorded, after waiting up to `wait_s` for its end; None when unknown."""
-        row = self.store.get(job_id)
+    async def job(self, owner: bytes, job_id: str, wait_s: float) -> JobRow | None:
+        """The owner's job as recorded, after waiting up to `wait_s` for its end; None when unknown
+        or somebody else's."""
+        row = self._of_owner(owner, job_id)
         if row is None or row.status.is_terminal or wait_s <= 0:
             return row
         await self.dispatcher.wait_until_finished(job_id, wait_s)
         return self.store.get(job_id)
+
+    def _of_owner(self, owner: bytes, job_id: str) -> JobRow | None:
+        row = self.store.get(job_id)
+        return row if row is not None and row.owner in (_owner_name(owner), "") else None
 
     def file_token(self, job_id: str, ordinal: int) -> str:
         """A fresh capability for one image."""
@@ -145,8 +150,11 @@ class ExtractionService:
             raise ApiError(410, RequestError.FILE_GONE, "the job of this file was removed")
         return self.files.output_of(job_id) / image.file, image
 
-    async def delete(self, job_id: str) -> None:
-        """Forget a job and remove its files; an unknown one is as good as deleted."""
+    async def delete(self, owner: bytes, job_id: str) -> None:
+        """Forget the owner's job and remove its files; an unknown one is as good as deleted, and
+        somebody else's is not touched."""
+        if self._of_owner(owner, job_id) is None:
+            return
 
         def delete() -> bool:
             known = self.store.delete(job_id)
@@ -190,13 +198,16 @@ class ExtractionService:
         if self.files.free_bytes() < self.settings.min_free_bytes:
             raise _storage_full()
 
-    async def _accept(self, job_id: str, key_digest: str | None, upload: Upload) -> Submitted:
+    async def _accept(
+        self, job_id: str, owner: bytes, key_digest: str | None, upload: Upload
+    ) -> Submitted:
         options = parse_options(upload.fields).for_engine()
         fingerprint = hashlib.sha256(f"{upload.sha256}\n{options}".encode()).hexdigest()
         now = time.time()
         accepted = await self.dispatcher.write(
             lambda: self.store.accept(
                 job_id,
+                owner=_owner_name(owner),
                 key_digest=key_digest,
                 fingerprint=fingerprint,
                 options=options,
@@ -218,6 +229,11 @@ class ExtractionService:
         if job is None:  # deleted in this instant, by a request that raced with this one
             raise ApiError(404, RequestError.JOB_NOT_FOUND, "the job was deleted")
         return Submitted(job, accepted.is_new)
+
+
+def _owner_name(owner: bytes) -> str:
+    """What is written of a token: enough to tell it from others, not to find it out."""
+    return hashlib.sha256(b"owner" + owner).hexdigest()
 
 
 def _storage_full() -> ApiError:

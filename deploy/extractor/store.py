@@ -19,6 +19,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
     id           TEXT PRIMARY KEY,
     sequence     INTEGER NOT NULL,
+    owner        TEXT NOT NULL,
     status       TEXT NOT NULL,
     key_digest   TEXT UNIQUE,
     fingerprint  TEXT NOT NULL,
@@ -51,8 +52,8 @@ CREATE TABLE IF NOT EXISTS images (
 
 
 _JOB_COLUMNS = (
-    "id, status, fingerprint, options, input_bytes, attempts, submitted_at, finished_at, pages, "
-    "error_code, error_which, problems"
+    "id, owner, status, fingerprint, options, input_bytes, attempts, submitted_at, finished_at, "
+    "pages, error_code, error_which, problems"
 )
 _IMAGE_COLUMNS = "page, idx, file, media_type, width, height, sha256, bytes, is_mask"
 
@@ -63,6 +64,7 @@ class JobStore:
     def __init__(self, path: Path) -> None:
         self._writer = _connect(path)
         self._writer.executescript(_SCHEMA)
+        _add_owner(self._writer)
         self._reader = _connect(path)
         row = self._writer.execute("SELECT coalesce(max(sequence), 0) FROM jobs").fetchone()
         self._sequence: int = row[0]
@@ -77,6 +79,7 @@ class JobStore:
         self,
         job_id: str,
         *,
+        owner: str,
         key_digest: str | None,
         fingerprint: str,
         options: str,
@@ -96,11 +99,12 @@ class JobStore:
                 db.execute("UPDATE jobs SET key_digest = NULL WHERE key_digest = ?", (key_digest,))
             self._sequence += 1
             db.execute(
-                "INSERT INTO jobs (id, sequence, status, key_digest, fingerprint, options,"
-                " input_bytes, submitted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO jobs (id, sequence, owner, status, key_digest, fingerprint, options,"
+                " input_bytes, submitted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     job_id,
                     self._sequence,
+                    owner,
                     JobStatus.QUEUED,
                     key_digest,
                     fingerprint,
@@ -236,17 +240,18 @@ class JobStore:
             return None
         return JobRow(
             id=row[0],
-            status=JobStatus(row[1]),
-            fingerprint=row[2],
-            options=row[3],
-            input_bytes=row[4],
-            attempts=row[5],
-            submitted_at=row[6],
-            finished_at=row[7],
-            pages=row[8],
-            error_code=JobError(row[9]) if row[9] is not None else None,
-            error_which=row[10],
-            problems=tuple(json.loads(row[11])),
+            owner=row[1],
+            status=JobStatus(row[2]),
+            fingerprint=row[3],
+            options=row[4],
+            input_bytes=row[5],
+            attempts=row[6],
+            submitted_at=row[7],
+            finished_at=row[8],
+            pages=row[9],
+            error_code=JobError(row[10]) if row[10] is not None else None,
+            error_which=row[11],
+            problems=tuple(json.loads(row[12])),
         )
 
     def images(self, job_id: str) -> list[ImageRow]:
@@ -309,6 +314,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA busy_timeout = 5000")
     return db
+
+
+def _add_owner(db: sqlite3.Connection) -> None:
+    """To a file of the time before jobs had owners; what it holds stays everybody's."""
+    columns = {row[1] for row in db.execute("PRAGMA table_info(jobs)")}
+    if "owner" not in columns:
+        db.execute("ALTER TABLE jobs ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
 
 
 def _image(row: tuple[Any, ...]) -> ImageRow:

@@ -11,7 +11,14 @@ import pytest
 import requests
 
 from tests.integration.extractor.engines import document
-from tests.integration.extractor.running import COMMAND, PATIENCE_S, PROJECT, Service, wait_until
+from tests.integration.extractor.running import (
+    COMMAND,
+    PATIENCE_S,
+    PROJECT,
+    TOKEN,
+    Service,
+    wait_until,
+)
 
 
 def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -103,6 +110,28 @@ def test_keys_of_different_tokens_do_not_meet(tmp_path: Path) -> None:
             for token in ("one", "two")
         }
         assert len(job_ids) == 2
+
+
+def test_the_jobs_of_a_token_are_not_there_for_another(tmp_path: Path) -> None:
+    token_file = tmp_path / "tokens"
+    token_file.write_text(f"{TOKEN}\nother\n")
+    with Service(tmp_path, token_file=token_file) as service:
+        job_id = service.submitted(document("ok"))
+        service.finished(job_id)
+        other = {"Authorization": "Bearer other"}
+        read = requests.get(
+            f"{service.url}/v1/pdf/job/get/{job_id}", headers=other, timeout=PATIENCE_S
+        )
+        deleted = requests.delete(
+            f"{service.url}/v1/pdf/job/{job_id}", headers=other, timeout=PATIENCE_S
+        )
+        assert (read.status_code, deleted.status_code) == (404, 204)
+        assert service.poll(job_id).json()["status"] == "completed"
+        # As if there were no such job: not even whether there is one can be told.
+        unknown = requests.get(
+            f"{service.url}/v1/pdf/job/get/{'0' * 32}", headers=other, timeout=PATIENCE_S
+        )
+        assert read.json() == unknown.json()
 
 
 def test_the_ready_file_holds_the_address(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def accept(
 ) -> Accepted:
     return store.accept(
         job_id,
+        owner="o",
         key_digest=key,
         fingerprint=fingerprint,
         options="{}",
@@ -62,6 +63,22 @@ def test_a_job_goes_from_queued_over_running_to_completed_with_its_images(store:
     assert store.images("a") == [IMAGE, MASK]
     assert store.image("a", 1) == MASK
     assert store.image("a", 2) is None
+
+
+def test_a_file_from_before_jobs_had_owners_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    old = JobStore(path)
+    accept(old, "a")
+    old.close()
+    db = sqlite3.connect(path)
+    db.execute("ALTER TABLE jobs DROP COLUMN owner")
+    db.close()
+    for _ in range(2):
+        opened = JobStore(path)
+        job = opened.get("a")
+        assert job is not None
+        assert job.owner == ""
+        opened.close()
 
 
 def test_a_key_is_honoured_within_its_window_and_not_after(store: JobStore) -> None:
