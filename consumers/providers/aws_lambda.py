@@ -52,7 +52,9 @@ _IMAGE_NAME = re.compile(r"images/[A-Za-z0-9][A-Za-z0-9_.-]{0,200}")
 
 
 class AwsLambdaProvider:
-    abilities = Abilities(idempotent_submit=True, forgets=True, reports_pages=True)
+    abilities = Abilities(
+        idempotent_submit=True, gives_retry_hint=True, forgets=True, reports_pages=True
+    )
 
     def __init__(self, settings: ProviderSettings, *, name: str = "aws-lambda") -> None:
         self.name = name

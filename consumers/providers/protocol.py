@@ -20,6 +20,8 @@ class Abilities:
     idempotent_submit: bool
     """The same key with the same bytes never starts (or bills) a second job."""
     gives_retry_hint: bool = False
+    """Its throttles say how long to wait. Nothing else depends on it: a wait that is
+    told is kept, one that is not is guessed."""
     long_poll_seconds: float = 0.0
     """> 0: `poll` may be answered late, up to this many seconds."""
     max_pages_per_job: int | None = None
