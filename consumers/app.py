@@ -29,7 +29,7 @@ from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
 from consumers.kafka_access import GROUP_OPERATION, lacking
 from consumers.kafka_client import kafka_client
-from consumers.memory import trimmer
+from consumers.memory import calm_collector, trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
@@ -87,6 +87,7 @@ def run(settings: Settings, *, on_ready: Callable[[str], None] = lambda _: None)
         application = Application(settings, stack)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: application.worker.stop())
+        calm_collector()
         on_ready(application.health.address)
         code = application.worker.run()
         failure = application.worker.failure

@@ -125,20 +125,34 @@ PROCESS = (
 class _Found(MetricWrapperBase):
     """Finds a child again without a lock: a document touches half a hundred of them."""
 
+    _found: dict[tuple[Any, ...], Self] | None = None
+
     def labels(self, *values: Any, **_: Any) -> Self:
-        try:
-            return self.__dict__.setdefault("_found", {})[values]  # type: ignore[no-any-return]
-        except KeyError:
-            child = self.__dict__["_found"][values] = super().labels(*values)
-            return child
+        found = self._found
+        if found is None:
+            found = self._found = {}
+        child = found.get(values)
+        if child is None:
+            child = found[values] = super().labels(*values)
+        return child
 
 
 class _Counter(_Found, Counter):
-    pass
+    """A document makes two dozen steps, each without the library's check for labels."""
+
+    def inc(self, amount: float = 1, exemplar: dict[str, str] | None = None) -> None:
+        if exemplar or amount < 0:
+            super().inc(amount, exemplar)
+        else:
+            self._value.inc(amount)
 
 
 class _Gauge(_Found, Gauge):
-    pass
+    def inc(self, amount: float = 1) -> None:
+        self._value.inc(amount)
+
+    def dec(self, amount: float = 1) -> None:
+        self._value.inc(-amount)
 
 
 class _Histogram(_Found, Histogram):

@@ -56,13 +56,15 @@ class Scope:
         self.jobs: dict[int, LiveJob] = {}
         """Jobs that run, by shard."""
         self._journal = journal
-        self._whole = self
+        # None in the whole itself: a cycle would keep every document until the collector comes by.
+        self._whole: Scope | None = None
 
     def branch(self) -> Scope:
         """For a part of the document that is worked on beside others: a stage and a timeline of its
         own, which would otherwise be torn between them. Failed attempts count for the whole."""
         part = copy.copy(self)
         part.timeline = Timeline(self.clock, waited_s=0.0)
+        part._whole = self._whole or self
         return part
 
     def note(self, event: str, *, stage: str | None = None, **fields: Any) -> None:
@@ -84,7 +86,7 @@ class Scope:
         )
 
     def failed_attempt(self, code: str, attempt: int, **fields: Any) -> None:
-        whole = self._whole
+        whole = self._whole or self
         whole.attempts += 1
         if whole.first_failed_at is None:
             whole.first_failed_at = self.clock.time()

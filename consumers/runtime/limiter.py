@@ -92,8 +92,18 @@ class Limiter:
         """Ask for a place. ``on_grant`` is called with the permit: at once when a place is free,
         otherwise from inside a later ``release()``."""
         request = Request(self, share, on_grant)
+        entry = self._shares.get(share)
+        if entry is None:
+            entry = self._shares[share] = _Share()
+        if not self._turns and self._in_use < self.capacity:  # nobody to be fair to
+            request._on_grant = None
+            self._arrivals += 1
+            self._now += 1 + entry.held
+            self._in_use += 1
+            entry.held += 1
+            on_grant(Permit(self, share))
+            return request
         self._waiting += 1
-        entry = self._shares.setdefault(share, _Share())
         entry.queue.append(request)
         if len(entry.queue) == 1:
             self._take_turn(share, entry)

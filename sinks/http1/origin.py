@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from urllib3.exceptions import (
     NewConnectionError,
 )
 
-from sinks.http1.bodies import Body, BodyFailed, joined, pieces_of
+from sinks.http1.bodies import BLOCK_BYTES, Body, BodyFailed, joined, pieces_of
 from sinks.http1.failures import Broken, NotConnected, TimedOut
 from sinks.http1.response import Response
 
@@ -86,9 +86,10 @@ class Origin:
         try:
             sock = connection.sock
             assert sock is not None
-            sock.settimeout(read_seconds)
+            if sock.gettimeout() != read_seconds:
+                sock.settimeout(read_seconds)
             try:
-                for piece in joined(chain((head,), pieces_of(body))):
+                for piece in _whole(head, body):
                     sock.sendall(piece)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # a peer may refuse a body by answering early: the answer is read
@@ -167,6 +168,15 @@ class Origin:
             code = next((code for kind, code in kinds if isinstance(error, kind)), "connect_failed")
             raise NotConnected(code) from None
         return connection
+
+
+def _whole(head: bytes, body: Body) -> Iterable[bytes]:
+    """A request in the pieces in which it is sent: most are a single one."""
+    if body is None:
+        return (head,)
+    if isinstance(body, bytes) and len(body) < BLOCK_BYTES:
+        return (head + body,)
+    return joined(chain((head,), pieces_of(body)))
 
 
 class Origins:

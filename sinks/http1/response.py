@@ -23,7 +23,7 @@ class Headers(dict[str, str]):
         return super().get(name.lower(), default)
 
     def add(self, name: str, value: str) -> None:
-        name = name.lower()
+        """``name`` is in lower case."""
         self[name] = f"{self[name]}, {value}" if name in self else value
 
 
@@ -100,7 +100,7 @@ class Response:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._head_done:  # else a trailer, or of a second answer
-            self.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+            self.headers.add(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

@@ -6,11 +6,9 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sinks.http1 import joined
 from sinks.objectstore import conditional, listing
@@ -287,35 +285,57 @@ class S3Store:
     def _pause(self, attempt: int) -> None:
         self._sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**attempt, 2.0))
 
-    @contextmanager
-    def _measured(self, operation: str, bucket: str, key: str | None = None) -> Iterator[_Measure]:
-        """Report the call to `observe`; whatever it ends with is ours or the local disk's."""
-        measure = _Measure()
-        started = time.perf_counter()
-        try:
-            if key is not None:
-                check_key(operation, bucket, key)
-            yield measure
-        except StoreError as error:
-            measure.outcome = error.outcome
-            raise
-        except ValueError:  # nothing that could be sent
-            measure.outcome = StoreRejected.outcome
+    def _measured(self, operation: str, bucket: str, key: str | None = None) -> _Measured:
+        return _Measured(self._observe, operation, bucket, key)
+
+
+class _Measured:
+    """A `with` block around a call: reports it to `observe`; whatever it ends with is ours or the
+    local disk's. A class, for every document makes five of them."""
+
+    __slots__ = (
+        "_bucket",
+        "_key",
+        "_observe",
+        "_operation",
+        "_started",
+        "elsewhere",
+        "outcome",
+        "size",
+    )
+
+    def __init__(self, observe: Observe, operation: str, bucket: str, key: str | None) -> None:
+        self._observe = observe
+        self._operation = operation
+        self._bucket = bucket
+        self._key = key
+        self.outcome = "ok"
+        self.size = 0
+        self.elsewhere = 0.0
+        """Seconds the caller took between the items of a listing."""
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        if self._key is not None:
+            try:
+                check_key(self._operation, self._bucket, self._key)
+            except StoreError as refused:
+                self.__exit__(type(refused), refused, None)
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, StoreError):
+            self.outcome = error.outcome
+        elif isinstance(error, ValueError):  # nothing that could be sent
+            self.outcome = StoreRejected.outcome
+        elif isinstance(error, Exception):  # the local disk's, for example
+            self.outcome = StoreError.outcome
+        seconds = time.perf_counter() - self._started - self.elsewhere
+        self._observe(self._operation, self.outcome, seconds, self.size)
+        if isinstance(error, ValueError):
             raise StoreRejected(
-                operation, bucket, "an invalid name or argument", kind="document"
+                self._operation, self._bucket, "an invalid name or argument", kind="document"
             ) from None
-        except Exception:  # the local disk's, for example
-            measure.outcome = StoreError.outcome
-            raise
-        finally:
-            seconds = time.perf_counter() - started - measure.elsewhere
-            self._observe(operation, measure.outcome, seconds, measure.size)
-
-
-@dataclass(slots=True)
-class _Measure:
-    """`elsewhere`: seconds the caller took between the items of a listing."""
-
-    outcome: str = "ok"
-    size: int = 0
-    elsewhere: float = 0.0

@@ -27,7 +27,7 @@ def signature_headers(
     method: str,
     path: str,
     query: str,
-    headers: Mapping[str, str],
+    headers: dict[str, str],
     *,
     access_key: str,
     secret_key: str,
@@ -37,12 +37,12 @@ def signature_headers(
 ) -> dict[str, str]:
     """Headers to add to ``headers``, every one of which (Host is among them) is signed. ``path``
     is quoted already."""
-    added = {BODY_HEADER: content_sha256, DATE_HEADER: date.strftime("%Y%m%dT%H%M%SZ")}
-    signed = sorted((name.lower(), _folded(value)) for name, value in {**headers, **added}.items())
-    names = ";".join(name for name, _ in signed)
-    lines = "".join(f"{name}:{value}\n" for name, value in signed)
+    day, second = _texts(date.replace(microsecond=0))
+    added = {BODY_HEADER: content_sha256, DATE_HEADER: second}
+    signed = sorted([(name.lower(), _folded(value)) for name, value in (headers | added).items()])
+    names = ";".join([name for name, _ in signed])
+    lines = "".join([f"{name}:{value}\n" for name, value in signed])
     request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{content_sha256}"
-    day = date.strftime("%Y%m%d")
     scope = f"{day}/{region}/s3/aws4_request"
     digest = hashlib.sha256(request.encode()).hexdigest()
     text = f"{ALGORITHM}\n{added[DATE_HEADER]}\n{scope}\n{digest}"
@@ -55,6 +55,12 @@ def signature_headers(
 
 def _folded(value: str) -> str:
     return " ".join(value.split())
+
+
+@lru_cache(maxsize=4)
+def _texts(second: datetime) -> tuple[str, str]:
+    """The day and the second as they are signed; a second sees hundreds of requests."""
+    return second.strftime("%Y%m%d"), second.strftime("%Y%m%dT%H%M%SZ")
 
 
 @lru_cache(maxsize=8)

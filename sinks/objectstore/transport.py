@@ -9,6 +9,7 @@ Nothing here logs, and no exception carries a URL: a key may be confidential.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -27,6 +28,9 @@ from sinks.objectstore.conditional import NotSent, WriteRaced
 from sinks.objectstore.errors import ObjectTooLarge, StoreError, StoreUnavailable
 from sinks.objectstore.settings import S3Settings
 from sinks.objectstore.signing import query_string, signature_headers
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~/-]*")
+"""What no name needs quoting for: nearly all that we write."""
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -107,12 +111,12 @@ class Transport:
 
     def _address(self, bucket: str, key: str) -> tuple[Origin, str]:
         """Server and path; of the bucket itself where there is no key."""
-        host, path = self._host, f"/{quote(key, safe='/~')}"
+        host, path = self._host, f"/{_quoted(key)}"
         # A bucket name with dots does not fit a wildcard certificate.
         if self._settings.addressing == "virtual" and "." not in bucket:
             host = f"{bucket}.{host}"
         else:
-            path = f"/{quote(bucket, safe='')}{path}"
+            path = f"/{_quoted(bucket)}{path}"
         return self._origins.of(self._scheme, host, self._port), path
 
     def _refusal(
@@ -185,6 +189,10 @@ class Transport:
 
     def close(self) -> None:
         self._origins.close()
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="/~")
 
 
 def stamp(response: Response) -> tuple[str, str, datetime]:

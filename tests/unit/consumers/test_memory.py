@@ -1,4 +1,4 @@
-"""What `malloc_trim` does for a process full of holes, in a process of its own."""
+"""What is done about memory, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -37,3 +37,20 @@ def test_holes_are_given_back() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
     )
     assert int(shown.stdout) > 50 * 1024 * 1024
+
+
+CALM = """
+import gc
+from consumers.memory import COLLECT_AFTER, calm_collector
+
+old = [[] for _ in range(1000)]
+calm_collector()
+print(gc.get_threshold()[0] == COLLECT_AFTER, gc.get_freeze_count() > 1000, gc.isenabled())
+"""
+
+
+def test_what_lives_as_long_as_the_process_is_not_searched_for_cycles() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", CALM], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout.split() == ["True", "True", "True"]

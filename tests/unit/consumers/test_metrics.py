@@ -158,3 +158,30 @@ def test_our_histogram_counts_as_the_librarys(amounts: list[float]) -> None:
             ]
         )
     assert samples[0] == samples[1]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(metrics_module._Counter, Counter), (metrics_module._Gauge, Gauge)],
+    ids=["counter", "gauge"],
+)
+def test_our_counters_and_gauges_count_as_the_librarys(
+    ours: type[Counter] | type[Gauge], theirs: type[Counter] | type[Gauge]
+) -> None:
+    samples = []
+    for kind in (ours, theirs):
+        one = kind("things", "x", ("a",), registry=None)
+        one.labels("b").inc()
+        one.labels("b").inc(2.5)
+        one.labels("c").inc(0)
+        if isinstance(one, Gauge):
+            one.labels("c").dec(4)
+        else:
+            one.labels("b").inc(1, {"extraction_id": "x"})
+            with pytest.raises(ValueError, match="non-negative"):
+                one.labels("b").inc(-1)
+        (family,) = one.collect()
+        samples.append(
+            [(s.name, s.labels, s.value) for s in family.samples if "created" not in s.name]
+        )
+    assert samples[0] == samples[1]

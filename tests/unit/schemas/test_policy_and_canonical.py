@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from schemas.base import Contract
 from schemas.canonical import canonical_json
+from schemas.job_record import JobRecord
 from schemas.ledger import LedgerRecord
+from schemas.manifest import Manifest
 from schemas.policy import Limits, Policy, Polling, Retries, Sharding
 from schemas.reasons import FROM_THE_SERVICE, RESUMABLE, RETRIABLE_AFTER_STORM, Reason
+from schemas.results import BundleResult, DocumentResult
 
 
 def policy(**changes: Any) -> Policy:
@@ -102,6 +106,43 @@ def test_the_order_of_members_does_not_matter_and_nothing_is_lost(value: dict[st
 def test_what_is_no_json_number_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         canonical_json({"x": value})
+
+
+class _Anything(Contract):
+    text: str
+    number: int
+    inner: dict[str, str]
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.integers(-(2**63), 2**63 - 1),
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"])),
+        st.text(st.characters(exclude_categories=["Cs"])),
+    ),
+)
+def test_a_model_is_written_as_its_plain_value_is(
+    text: str, number: int, inner: dict[str, str]
+) -> None:
+    model = _Anything(text=text, number=number, inner=inner)
+    assert canonical_json(model) == canonical_json(model.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize("model", [Manifest, JobRecord, DocumentResult, BundleResult])
+def test_no_model_whose_bytes_are_compared_has_fractions(model: type[BaseModel]) -> None:
+    def types(schema: Any) -> Iterator[str]:
+        if isinstance(schema, dict):
+            yield str(schema.get("type"))
+            for inner in schema.values():
+                yield from types(inner)
+        elif isinstance(schema, list):
+            for inner in schema:
+                yield from types(inner)
+
+    found = set(types(model.model_json_schema()))
+    assert "integer" in found
+    assert "number" not in found
 
 
 def test_absent_members_of_models_are_left_out() -> None:
