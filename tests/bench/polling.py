@@ -4,7 +4,8 @@ one service, on equal jobs at the same time.
 The mix: documents of 2 to 32 pages, as many of each size; run time proportional to the pages with
 log-normal noise. What is `modelled` needs no servers (`tests.bench.poll_model`): the mix with less
 and more noise, and ``hard``: one size, log-normal of shape 1, where nothing but the distribution
-can be known.
+can be known. ``lag_p95_ratio_at_best`` beside a learned figure is what no schedule can beat with
+the polls that doubling makes (`tests.bench.poll_optimum`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from schemas.policy import Polling
 from tests import pdfs
 from tests.bench import poll_model
 from tests.bench.harness import ResultCounter, percentile, say, scenario, servers
+from tests.bench.poll_optimum import Size, least_lag_ratio
 
 POLLING = {"deadline_s": 900.0}
+PATIENT = Polling.model_validate({**POLLING, "deadline_s": 100_000.0})
+"""For what is modelled: what is asked at a deadline says nothing of a schedule."""
 STRATEGIES = ("learned", "doubling")
+SPREADS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0)
 
 
 def summary(lags: Sequence[float], runs: Sequence[float], polls: Sequence[int]) -> dict[str, Any]:
@@ -88,33 +93,48 @@ def measured(given: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], dict
     return found, lags
 
 
-def modelled(jobs: Sequence[poll_model.Job], known: int) -> dict[str, dict[str, Any]]:
-    """After the first ``known`` jobs."""
-    policy, found = Polling.model_validate(POLLING), {}
+def modelled(jobs: Sequence[poll_model.Job], known: int, sizes: Sequence[Size]) -> dict[str, Any]:
+    """After the first ``known`` jobs, which are drawn from ``sizes``."""
+    found: dict[str, Any] = {}
     for name, schedule in (("learned", Learned()), ("doubling", Doubling())):
-        polled = poll_model.poll(schedule, policy, jobs)[known:]
+        polled = poll_model.poll(schedule, PATIENT, jobs)[known:]
         found[name] = summary(
             [p.lag_s for p in polled], [p.job.run_s for p in polled], [p.polls for p in polled]
         )
+    return found | at_best(sizes, found["doubling"])
+
+
+def at_best(sizes: Sequence[Size], doubling: dict[str, Any]) -> dict[str, Any]:
+    """What no schedule beats with the polls that ``doubling`` made."""
+    least = least_lag_ratio(sizes, doubling["polls_per_job"], PATIENT)
+    return {"lag_p95_ratio_at_best": round(least, 4)}
+
+
+def sizes_of_mix(per_page_s: float, sigma: float) -> list[Size]:
+    return [Size(per_page_s * pages, sigma) for pages in poll_model.PAGES]
+
+
+def hard(size: Size, seed: int) -> list[poll_model.Job]:
+    rng, mu = random.Random(seed), math.log(size.median_s)
+    return [poll_model.Job(rng.lognormvariate(mu, size.sigma), 1) for _ in range(6000)]
+
+
+def models(per_page_s: float, seed: int) -> dict[str, dict[str, Any]]:
+    found = {}
+    for sigma in SPREADS:
+        jobs = list(poll_model.mix(6000, per_page_s=per_page_s, sigma=sigma, seed=seed))
+        found[f"mix, sigma {sigma}"] = modelled(jobs, 2000, sizes_of_mix(per_page_s, sigma))
+    for mean_s in (20, 60):
+        size = Size(mean_s * math.exp(-0.5), 1.0)
+        found[f"hard, mean {mean_s} s"] = modelled(hard(size, seed), 2000, [size])
     return found
 
 
-def hard(mean_s: float, seed: int) -> list[poll_model.Job]:
-    rng = random.Random(seed)
-    return [poll_model.Job(rng.lognormvariate(math.log(mean_s) - 0.5, 1.0), 1) for _ in range(6000)]
-
-
 def run(given: argparse.Namespace) -> dict[str, Any]:
-    models = {
-        f"mix, sigma {sigma}": modelled(
-            list(poll_model.mix(6000, per_page_s=given.per_page, sigma=sigma, seed=given.seed)),
-            2000,
-        )
-        for sigma in (0.05, 0.1, 0.15, 0.25, 0.5)
+    result: dict[str, Any] = {
+        "modelled": models(given.per_page, given.seed),
+        "per_page_s": given.per_page,
     }
-    for mean_s in (20, 60):
-        models[f"hard, mean {mean_s} s"] = modelled(hard(mean_s, given.seed), 2000)
-    result: dict[str, Any] = {"modelled": models, "per_page_s": given.per_page}
     if given.model_only:
         return result
     found, lags = measured(given)
@@ -122,7 +142,13 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         from tests.bench.plots import cdf
 
         cdf(lags, given.plots, "poll-lag", "poll lag as a share of the run time", log=True)
-    return {**result, "sigma": given.sigma, **found["learned"], "doubling": found["doubling"]}
+    return {
+        **result,
+        "sigma": given.sigma,
+        **found["learned"],
+        **at_best(sizes_of_mix(given.per_page, given.sigma), found["doubling"]),
+        "doubling": found["doubling"],
+    }
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ from tests.bench.harness import (
     ResultCounter,
     Scenario,
     environment,
+    processor,
     rss_mib,
     say,
     scenario,
@@ -122,14 +123,6 @@ def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float]:
         kafka_cpu_ms_per_record=round(1000 * each["kafka"] / each["records"], 3),
         polls=round(each["polls"], 2),
     ), round(memory, 1)
-
-
-def processor() -> str:
-    """As the kernel names it."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:

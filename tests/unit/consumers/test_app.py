@@ -64,3 +64,16 @@ def test_a_service_that_is_not_available_now_is_a_warning_only(
     with ExitStack() as stack, caplog.at_level(logging.WARNING):
         assert set(_providers(settings(service), Metrics(), cuts_nothing, stack)) == {"infrai"}
     assert "cannot be read" in caplog.text
+
+
+def test_nobody_waits_for_a_throttled_service_longer_than_the_most_patient_job_may_take(
+    service: FakeInfrai,
+) -> None:
+    with ExitStack() as stack:
+        polling = settings(service, polling={"deadline_s": 40.0})
+        providers = _providers(polling, Metrics(), cuts_nothing, stack)
+        assert providers["infrai"].calls.gate.max_wait_s == 300.0  # of the other policy
+    only = polling.model_copy(update={"policies": {"default": polling.policies["default"]}})
+    with ExitStack() as stack:
+        providers = _providers(only, Metrics(), cuts_nothing, stack)
+        assert providers["infrai"].calls.gate.max_wait_s == 40.0
