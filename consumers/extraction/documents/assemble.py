@@ -12,7 +12,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 import pikepdf
 import pypdf
@@ -20,6 +20,7 @@ from pikepdf import Array, Dictionary, Name, Pdf
 from pypdf.generic import NameObject
 
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
+from consumers.extraction.documents.opening import hand_inherited_down, open_for_copying
 from consumers.extraction.documents.page_tree import open_deep
 from consumers.extraction.documents.prune import Pruner
 from consumers.extraction.documents.writing import MeasuringWriter
@@ -27,7 +28,7 @@ from consumers.extraction.documents.writing import MeasuringWriter
 
 @dataclass(frozen=True, slots=True)
 class OpenPart:
-    """An `AssemblyPart` whose file is open (seekable, at any position)."""
+    """An `AssemblyPart` whose file is open (it has a descriptor, and is at any position)."""
 
     file: BinaryIO
     first_page: int | None
@@ -51,7 +52,7 @@ def assemble_pdf(
 
     Raises DocumentRejected with `page_range`, `unreadable`, `encrypted`, `no_pages`,
     `too_many_pages` or `too_large`; `segment` in the detail is the 0-based part at fault. Raises
-    OSError where `destination` takes no more bytes.
+    OSError where `destination` takes no more bytes, or the process has too many files open.
     """
     target = pikepdf.new()
     version = "1.3"
@@ -77,10 +78,9 @@ def assemble_pdf(
 
 
 def _open(part: OpenPart, index: int) -> Pdf:
-    part.file.seek(0)
     try:
-        pdf = pikepdf.open(part.file, password=part.password or "")
-    except MemoryError:
+        pdf = _opened(part.file, part.password)
+    except (MemoryError, OSError):
         raise
     except pikepdf.PasswordError as error:
         raise DocumentRejected(
@@ -91,6 +91,16 @@ def _open(part: OpenPart, index: int) -> Pdf:
 
     if part.rebuild or _declared_pages(part) != len(pdf.pages) or pdf.get_warnings():
         return _or_repaired(pdf, part, index)
+    return pdf
+
+
+def _opened(file: IO[bytes], password: str | None = None) -> Pdf:
+    pdf = open_for_copying(file, password)
+    try:
+        hand_inherited_down(pdf)
+    except BaseException:
+        pdf.close()
+        raise
     return pdf
 
 
@@ -147,23 +157,27 @@ def _open_repaired(part: OpenPart, index: int) -> Pdf:
 
     pypdf holds all of its pages in memory until they are written; what it wrote is read from disk.
     """
-    # qpdf reads from it until the copy is written; it is gone with the last reference.
-    repaired = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
     try:
-        reader = _reader(part)
-        writer = pypdf.PdfWriter()
-        for page in reader.pages:
-            writer.add_page(page)
-        for key in ("/OCProperties", "/AcroForm"):  # layers' state, and fields nobody has drawn
-            if key in reader.root_object:
-                entry = reader.root_object[key].clone(writer)
-                writer.root_object[NameObject(key)] = entry
-        writer.write(repaired)
-        return pikepdf.open(repaired)
+        with tempfile.TemporaryFile() as repaired:
+            _write_repaired(part, repaired)
+            return _opened(repaired)
     except MemoryError:
         raise
     except Exception as error:  # pypdf raises many classes on damaged files
         raise DocumentRejected("unreadable", {"segment": index}) from error
+
+
+def _write_repaired(part: OpenPart, repaired: IO[bytes]) -> None:
+    reader = _reader(part)
+    writer = pypdf.PdfWriter()
+    for page in reader.pages:
+        writer.add_page(page)
+    for key in ("/OCProperties", "/AcroForm"):  # layers' state, and fields nobody has drawn
+        if key in reader.root_object:
+            entry = reader.root_object[key].clone(writer)
+            writer.root_object[NameObject(key)] = entry
+    writer.write(repaired)
+    repaired.flush()
 
 
 def _reader(part: OpenPart) -> pypdf.PdfReader:
@@ -291,3 +305,6 @@ def _save(target: Pdf, writer: MeasuringWriter, version: str) -> None:
     except Exception as error:
         writer.raise_if_stopped()
         raise DocumentRejected("unreadable") from error
+    # A stream that cannot be read to its end is written as far as it goes, with a warning only.
+    if target.get_warnings():
+        raise DocumentRejected("unreadable")

@@ -7,6 +7,7 @@ import io
 import os
 import resource
 import socket
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, BinaryIO, cast
@@ -148,12 +149,15 @@ def warm_up() -> None:
 
     pdf = pikepdf.new()
     pdf.add_blank_page()
-    plain, encrypted, assembled = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    pdf.save(plain)
+    encrypted, assembled = io.BytesIO(), io.BytesIO()
     pdf.save(encrypted, encryption=pikepdf.Encryption(user="", owner="owner", R=6))
-    for file in (plain, encrypted):
-        inspect_pdf(file, InspectionLimits())
-    assemble_pdf([OpenPart(plain, None, None, None)], assembled, AssemblyLimits())
+    inspect_pdf(encrypted, InspectionLimits())
+    with tempfile.TemporaryFile() as plain:
+        pdf.save(plain)
+        plain.flush()
+        inspect_pdf(cast(BinaryIO, plain), InspectionLimits())
+        part = OpenPart(cast(BinaryIO, plain), None, None, None)
+        assemble_pdf([part], assembled, AssemblyLimits())
     for kind in ("PNG", "JPEG", "TIFF"):
         image = io.BytesIO()
         Image.new("RGB", (8, 8)).save(image, kind)
