@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, BinaryIO, cast
 
-from consumers.extraction.documents.assemble import OpenPart, assemble_pdf
+from consumers.extraction.documents.assemble import assemble_pdf
 from consumers.extraction.documents.images import verify_image
 from consumers.extraction.documents.inspect import inspect_pdf
 from consumers.extraction.documents.model import (
@@ -24,6 +24,7 @@ from consumers.extraction.documents.model import (
     RegionOutside,
     RejectedImage,
 )
+from consumers.extraction.documents.source import OpenPart
 from consumers.extraction.sandbox import channel
 from consumers.extraction.sandbox.confine import limit_cpu_seconds
 

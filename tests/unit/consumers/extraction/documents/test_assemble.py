@@ -12,9 +12,10 @@ import pikepdf
 import pypdf
 import pytest
 
-from consumers.extraction.documents import assemble as assemble_module
-from consumers.extraction.documents.assemble import AssembledParts, OpenPart, assemble_pdf
+from consumers.extraction.documents import source as source_module
+from consumers.extraction.documents.assemble import AssembledParts, assemble_pdf
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
+from consumers.extraction.documents.source import OpenPart
 from tests import documents_pdfs, pdfs
 from tests.pdfs import colour_of
 
@@ -387,8 +388,9 @@ def test_the_value_of_a_field_without_an_appearance_stays_visible() -> None:
 MEASURED = """
 import io, sys
 import pikepdf
-from consumers.extraction.documents.assemble import OpenPart, assemble_pdf
+from consumers.extraction.documents.assemble import assemble_pdf
 from consumers.extraction.documents.model import AssemblyLimits
+from consumers.extraction.documents.source import OpenPart
 
 def peak():
     with open("/proc/self/status") as status:
@@ -436,6 +438,6 @@ def test_a_process_that_can_open_no_more_files_is_no_fault_of_the_document(
     def fail(*_arguments: object) -> None:
         raise OSError(errno.EMFILE, "")
 
-    monkeypatch.setattr(assemble_module, "open_for_copying", fail)
+    monkeypatch.setattr(source_module, "open_for_copying", fail)
     with pytest.raises(OSError, match=str(errno.EMFILE)):
         assemble(part(pdfs.pages(1)))

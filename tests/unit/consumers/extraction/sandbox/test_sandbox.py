@@ -269,6 +269,18 @@ def test_a_cut_and_a_merge_of_50_mib_hold_hardly_any_of_them(tmp_path: Path, sma
         assert sandbox.peak_bytes - before < 15 * MIB
 
 
+def test_a_merge_holds_the_pages_of_one_source_at_a_time(tmp_path: Path) -> None:
+    pdf = pikepdf.new()
+    for _ in range(2000):
+        pdf.add_blank_page()
+    path = written(tmp_path / "many.pdf", pdfs.saved(pdf))
+    with Sandbox(1, SandboxLimits(cpu_seconds=60)) as sandbox:
+        sandbox.assemble([AssemblyPart(path, 1, 1)], tmp_path / "one.pdf")
+        before = sandbox.peak_bytes
+        sandbox.assemble([AssemblyPart(path, 1, 1)] * 20, tmp_path / "merged.pdf")
+        assert sandbox.peak_bytes - before < 15 * MIB
+
+
 def test_a_document_may_have_more_segments_than_processes_usually_have_files(
     shared_sandbox: Sandbox, tmp_path: Path, small: Path
 ) -> None:
