@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import io
+import random
+import tempfile
 import zlib
+from typing import BinaryIO, cast
 
 import pikepdf
 from pikepdf import Array, Dictionary, Name
 
 from tests.pdfs import add_page, colour_of, draw_in_a_grid, saved, solid_image
+
+
+def in_a_file(pdf: bytes) -> BinaryIO:
+    """Open, without a name, and gone with the last reference."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked closes it, or drops it
+    file.write(pdf)
+    file.flush()
+    return cast(BinaryIO, file)
 
 
 def raw_pdf(objects: dict[int, bytes], root: int = 1) -> bytes:
@@ -391,6 +402,25 @@ def forms_that_draw_each_other(levels: int) -> bytes:
         form = outer
     add_page(pdf, b"/Form Do", {"/Form": form})
     return saved(pdf)
+
+
+def scans_that_do_not_compress(pages: int = 50) -> bytes:
+    """A MiB per page: an image of RGB."""
+    pdf, rng, side = pikepdf.new(), random.Random(1), 591
+    for _ in range(pages):
+        image = pdf.make_stream(
+            rng.randbytes(side * side * 3),
+            Type=Name.XObject,
+            Subtype=Name.Image,
+            Width=side,
+            Height=side,
+            ColorSpace=Name.DeviceRGB,
+            BitsPerComponent=8,
+        )
+        add_page(pdf, b"q 595 0 0 842 0 0 cm /Scan Do Q", {"/Scan": image})
+    out = io.BytesIO()
+    pdf.save(out, compress_streams=False)
+    return out.getvalue()
 
 
 def raw_images(pdf: bytes) -> list[bytes]:

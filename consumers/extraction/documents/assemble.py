@@ -9,31 +9,17 @@ decrypted. Where a file looks damaged its pages are those of the engine that see
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import pikepdf
-import pypdf
 from pikepdf import Array, Dictionary, Name, Pdf
-from pypdf.generic import NameObject
 
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
-from consumers.extraction.documents.page_tree import open_deep
 from consumers.extraction.documents.prune import Pruner
+from consumers.extraction.documents.source import OpenPart, open_source
 from consumers.extraction.documents.writing import MeasuringWriter
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPart:
-    """An `AssemblyPart` whose file is open (seekable, at any position)."""
-
-    file: BinaryIO
-    first_page: int | None
-    last_page: int | None
-    password: str | None
-    rebuild: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,126 +37,23 @@ def assemble_pdf(
 
     Raises DocumentRejected with `page_range`, `unreadable`, `encrypted`, `no_pages`,
     `too_many_pages` or `too_large`; `segment` in the detail is the 0-based part at fault. Raises
-    OSError where `destination` takes no more bytes.
+    OSError where `destination` takes no more bytes, or the process has too many files open.
     """
     target = pikepdf.new()
     version = "1.3"
     ranges: list[tuple[int, int]] = []
     layers = _Layers(target)
     with target:
-        sources: list[Pdf] = []
-        try:
-            for index, part in enumerate(parts):
-                source = _open(part, index)
-                sources.append(source)  # stays open: copied streams are read when written
+        for index, part in enumerate(parts):
+            with open_source(part, index) as source:
                 ranges.append(_take_pages(source, part, index, target, layers, limits))
                 version = max(version, _version(source))
-            layers.write()
-            if not ranges:
-                raise DocumentRejected("no_pages")
-            writer = MeasuringWriter(destination, limits.max_bytes)
-            _save(target, writer, version)
-        finally:
-            for source in sources:
-                source.close()
+        layers.write()
+        if not ranges:
+            raise DocumentRejected("no_pages")
+        writer = MeasuringWriter(destination, limits.max_bytes)
+        _save(target, writer, version)
     return AssembledParts(writer.digest.hexdigest(), writer.size, tuple(ranges))
-
-
-def _open(part: OpenPart, index: int) -> Pdf:
-    part.file.seek(0)
-    try:
-        pdf = pikepdf.open(part.file, password=part.password or "")
-    except MemoryError:
-        raise
-    except pikepdf.PasswordError as error:
-        raise DocumentRejected(
-            "encrypted", {"segment": index, "password_given": int(part.password is not None)}
-        ) from error
-    except Exception:
-        return _open_otherwise(part, index)
-
-    if part.rebuild or _declared_pages(part) != len(pdf.pages) or pdf.get_warnings():
-        return _or_repaired(pdf, part, index)
-    return pdf
-
-
-def _open_otherwise(part: OpenPart, index: int) -> Pdf:
-    """A file that qpdf gives up on, for which a deep page tree is reason enough."""
-    try:
-        return open_deep(part.file, part.password)
-    except MemoryError:
-        raise
-    except Exception:  # it is something else, and pypdf may know better
-        return _open_repaired(part, index)
-
-
-def _declared_pages(part: OpenPart) -> int | None:
-    """The number of pages that the file claims.
-
-    Asked of a file opened for that alone, which takes a tenth of a millisecond: where qpdf hands
-    inherited attributes down it has already put the number right, and may have dropped pages
-    without a warning.
-    """
-    part.file.seek(0)
-    try:
-        pdf = pikepdf.open(part.file, password=part.password or "", inherit_page_attributes=False)
-        with pdf:
-            return int(pdf.Root.Pages.Count)
-    except MemoryError:
-        raise
-    except Exception:  # it is damaged: nothing is claimed
-        return None
-
-
-def _or_repaired(pdf: Pdf, part: OpenPart, index: int) -> Pdf:
-    """What pypdf makes of the file if that has more pages: qpdf drops those it cannot parse.
-
-    Raises DocumentRejected where pypdf counts more and no copy has them: a page would be lost
-    without a word, and page numbers would mean other pages than those that were asked for.
-    """
-    pages = len(pdf.pages)
-    try:
-        counted = len(_reader(part).pages)
-    except Exception:  # pypdf raises many classes, or needs more memory than qpdf
-        return pdf
-    if counted <= pages:
-        return pdf
-    repaired = _open_repaired(part, index)
-    if len(repaired.pages) < counted:
-        raise DocumentRejected("unreadable", {"segment": index})
-    pdf.close()
-    return repaired
-
-
-def _open_repaired(part: OpenPart, index: int) -> Pdf:
-    """What pypdf makes of a file that qpdf gives up on, such as one without a /Root entry.
-
-    pypdf holds all of its pages in memory until they are written; what it wrote is read from disk.
-    """
-    # qpdf reads from it until the copy is written; it is gone with the last reference.
-    repaired = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
-    try:
-        reader = _reader(part)
-        writer = pypdf.PdfWriter()
-        for page in reader.pages:
-            writer.add_page(page)
-        for key in ("/OCProperties", "/AcroForm"):  # layers' state, and fields nobody has drawn
-            if key in reader.root_object:
-                entry = reader.root_object[key].clone(writer)
-                writer.root_object[NameObject(key)] = entry
-        writer.write(repaired)
-        return pikepdf.open(repaired)
-    except MemoryError:
-        raise
-    except Exception as error:  # pypdf raises many classes on damaged files
-        raise DocumentRejected("unreadable", {"segment": index}) from error
-
-
-def _reader(part: OpenPart) -> pypdf.PdfReader:
-    reader = pypdf.PdfReader(part.file)
-    if reader.is_encrypted and part.password is not None:
-        reader.decrypt(part.password)
-    return reader
 
 
 def _take_pages(
@@ -291,3 +174,6 @@ def _save(target: Pdf, writer: MeasuringWriter, version: str) -> None:
     except Exception as error:
         writer.raise_if_stopped()
         raise DocumentRejected("unreadable") from error
+    # A stream that cannot be read to its end is written as far as it goes, with a warning only.
+    if target.get_warnings():
+        raise DocumentRejected("unreadable")

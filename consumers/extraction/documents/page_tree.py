@@ -11,8 +11,9 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
-import pikepdf
 from pikepdf import Array, Dictionary, Object, Pdf
+
+from consumers.extraction.documents.opening import open_for_copying
 
 QPDF_LEVELS = 100
 _INHERITED = ("/Resources", "/MediaBox", "/CropBox", "/Rotate")
@@ -28,8 +29,7 @@ def open_deep(file: BinaryIO, password: str | None = None) -> Pdf:
     """Open a file that qpdf gives up on for the depth of its page tree, with all pages at one
     level and with their inherited attributes. Raises UnreadableTree, and whatever pikepdf does.
     """
-    file.seek(0)
-    pdf = pikepdf.open(file, password=password or "", inherit_page_attributes=False)
+    pdf = open_for_copying(file, password)
     try:
         flatten(pdf)
     except BaseException:

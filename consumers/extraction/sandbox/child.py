@@ -7,11 +7,12 @@ import io
 import os
 import resource
 import socket
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, BinaryIO, cast
 
-from consumers.extraction.documents.assemble import OpenPart, assemble_pdf
+from consumers.extraction.documents.assemble import assemble_pdf
 from consumers.extraction.documents.images import verify_image
 from consumers.extraction.documents.inspect import inspect_pdf
 from consumers.extraction.documents.model import (
@@ -23,6 +24,7 @@ from consumers.extraction.documents.model import (
     RegionOutside,
     RejectedImage,
 )
+from consumers.extraction.documents.source import OpenPart
 from consumers.extraction.sandbox import channel
 from consumers.extraction.sandbox.confine import limit_cpu_seconds
 
@@ -148,12 +150,15 @@ def warm_up() -> None:
 
     pdf = pikepdf.new()
     pdf.add_blank_page()
-    plain, encrypted, assembled = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    pdf.save(plain)
+    encrypted, assembled = io.BytesIO(), io.BytesIO()
     pdf.save(encrypted, encryption=pikepdf.Encryption(user="", owner="owner", R=6))
-    for file in (plain, encrypted):
-        inspect_pdf(file, InspectionLimits())
-    assemble_pdf([OpenPart(plain, None, None, None)], assembled, AssemblyLimits())
+    inspect_pdf(encrypted, InspectionLimits())
+    with tempfile.TemporaryFile() as plain:
+        pdf.save(plain)
+        plain.flush()
+        inspect_pdf(cast(BinaryIO, plain), InspectionLimits())
+        part = OpenPart(cast(BinaryIO, plain), None, None, None)
+        assemble_pdf([part], assembled, AssemblyLimits())
     for kind in ("PNG", "JPEG", "TIFF"):
         image = io.BytesIO()
         Image.new("RGB", (8, 8)).save(image, kind)

@@ -15,7 +15,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 
-_OPEN_FILES = 256
+# One for each segment of a document, of which an event names 10,000 at most.
+_OPEN_FILES = 10_256
 
 
 def leave_network() -> bool:
@@ -60,7 +61,8 @@ def limit_resources(memory_bytes: int, file_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+    files = min(_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     # Neither processes nor threads. The kernel does not count them for root.
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 

@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import io
 import os
@@ -5,13 +6,16 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pikepdf
 import pypdf
 import pytest
 
-from consumers.extraction.documents.assemble import AssembledParts, OpenPart, assemble_pdf
+from consumers.extraction.documents import source as source_module
+from consumers.extraction.documents.assemble import AssembledParts, assemble_pdf
 from consumers.extraction.documents.model import AssemblyLimits, DocumentRejected
+from consumers.extraction.documents.source import OpenPart
 from tests import documents_pdfs, pdfs
 from tests.pdfs import colour_of
 
@@ -19,9 +23,13 @@ LIMITS = AssemblyLimits()
 
 
 def part(
-    pdf: bytes, first: int | None = None, last: int | None = None, password: str | None = None
+    pdf: bytes,
+    first: int | None = None,
+    last: int | None = None,
+    password: str | None = None,
+    rebuild: bool = False,
 ) -> OpenPart:
-    return OpenPart(io.BytesIO(pdf), first, last, password)
+    return OpenPart(documents_pdfs.in_a_file(pdf), first, last, password, rebuild)
 
 
 def assemble(*parts: OpenPart, limits: AssemblyLimits = LIMITS) -> bytes:
@@ -263,7 +271,7 @@ def test_the_pages_are_qpdf_s_unless_pypdf_sees_more(
         raise AssertionError("copied for nothing")
 
     monkeypatch.setattr(pypdf, "PdfWriter", fail)
-    report = assemble_with_report(OpenPart(io.BytesIO(source), None, None, None, rebuild))[1]
+    report = assemble_with_report(part(source, rebuild=rebuild))[1]
     assert report.ranges == ((1, pages),)
 
 
@@ -289,7 +297,7 @@ def test_no_page_is_lost_in_silence_where_no_copy_has_them_all(
 
 def test_a_rebuilt_document_is_what_pypdf_sees_of_what_qpdf_does_not_open() -> None:
     source = documents_pdfs.without_root(pdfs.pages(3))
-    rebuilt = opened(assemble(OpenPart(io.BytesIO(source), None, None, None, rebuild=True)))
+    rebuilt = opened(assemble(part(source, rebuild=True)))
     assert len(rebuilt.pages) == 3
 
 
@@ -380,8 +388,9 @@ def test_the_value_of_a_field_without_an_appearance_stays_visible() -> None:
 MEASURED = """
 import io, sys
 import pikepdf
-from consumers.extraction.documents.assemble import OpenPart, assemble_pdf
+from consumers.extraction.documents.assemble import assemble_pdf
 from consumers.extraction.documents.model import AssemblyLimits
+from consumers.extraction.documents.source import OpenPart
 
 def peak():
     with open("/proc/self/status") as status:
@@ -395,23 +404,11 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's /proc")
-def test_a_document_that_must_be_repaired_is_in_memory_twice_at_most(tmp_path: Path) -> None:
-    """Once in the engine that repairs it, or in the one that takes its pages; a third copy is room
-    that another document may need."""
+def test_a_document_that_must_be_repaired_is_in_memory_once(tmp_path: Path) -> None:
+    """In the engine that repairs it; a second copy is room that another document may need."""
     size, source = 24 << 20, tmp_path / "damaged.pdf"
-    pdf = pikepdf.new()
-    for number in range(24):
-        image = pdf.make_stream(
-            random.Random(number).randbytes(1 << 20),
-            Type=pikepdf.Name.XObject,
-            Subtype=pikepdf.Name.Image,
-            Width=1024,
-            Height=1024,
-            ColorSpace=pikepdf.Name.DeviceGray,
-            BitsPerComponent=8,
-        )
-        pdfs.add_page(pdf, b"/Im Do", {"/Im": image})
-    source.write_bytes(documents_pdfs.without_root(pdfs.saved(pdf)))
+    scans = documents_pdfs.scans_that_do_not_compress(pages=24)
+    source.write_bytes(documents_pdfs.without_root(scans))
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, str(source), str(tmp_path / "out.pdf")],
         capture_output=True,
@@ -419,5 +416,28 @@ def test_a_document_that_must_be_repaired_is_in_memory_twice_at_most(tmp_path: P
         check=True,
         timeout=60,
     )
-    assert (tmp_path / "out.pdf").stat().st_size > size
-    assert int(done.stdout) < 2.5 * size
+    assert (tmp_path / "out.pdf").stat().st_size > 0.99 * size
+    assert int(done.stdout) < 1.5 * size
+
+
+def test_a_source_that_cannot_be_read_to_its_end_any_more_is_refused() -> None:
+    class Truncating(io.BytesIO):
+        def write(self, data: Any) -> int:
+            os.ftruncate(source.file.fileno(), 0)
+            return super().write(data)
+
+    source = part(documents_pdfs.scans_that_do_not_compress(pages=2))
+    with pytest.raises(DocumentRejected) as rejected:
+        assemble_pdf([source], Truncating(), LIMITS)
+    assert rejected.value.reason == "unreadable"
+
+
+def test_a_process_that_can_open_no_more_files_is_no_fault_of_the_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise OSError(errno.EMFILE, "")
+
+    monkeypatch.setattr(source_module, "open_for_copying", fail)
+    with pytest.raises(OSError, match=str(errno.EMFILE)):
+        assemble(part(pdfs.pages(1)))

@@ -257,6 +257,37 @@ def test_too_much_memory_is_its_own_reason(tmp_path: Path, small: Path) -> None:
         assert sandbox.peak_bytes < limits.memory_bytes
 
 
+def test_a_cut_and_a_merge_of_50_mib_hold_hardly_any_of_them(tmp_path: Path, small: Path) -> None:
+    large = written(tmp_path / "large.pdf", documents_pdfs.scans_that_do_not_compress())
+    with Sandbox(1) as sandbox:
+        sandbox.assemble([AssemblyPart(small)], tmp_path / "warm.pdf")
+        before = sandbox.peak_bytes
+        cut = sandbox.assemble([AssemblyPart(large, 2, 50)], tmp_path / "cut.pdf")
+        parts = [AssemblyPart(large, 26, 50), AssemblyPart(small), AssemblyPart(large, 1, 25)]
+        merged = sandbox.assemble(parts, tmp_path / "merged.pdf")
+        assert min(cut.bytes, merged.bytes) > 48 * MIB
+        assert sandbox.peak_bytes - before < 15 * MIB
+
+
+def test_a_merge_holds_the_pages_of_one_source_at_a_time(tmp_path: Path) -> None:
+    pdf = pikepdf.new()
+    for _ in range(2000):
+        pdf.add_blank_page()
+    path = written(tmp_path / "many.pdf", pdfs.saved(pdf))
+    with Sandbox(1, SandboxLimits(cpu_seconds=60)) as sandbox:
+        sandbox.assemble([AssemblyPart(path, 1, 1)], tmp_path / "one.pdf")
+        before = sandbox.peak_bytes
+        sandbox.assemble([AssemblyPart(path, 1, 1)] * 20, tmp_path / "merged.pdf")
+        assert sandbox.peak_bytes - before < 15 * MIB
+
+
+def test_a_document_may_have_more_segments_than_processes_usually_have_files(
+    shared_sandbox: Sandbox, tmp_path: Path, small: Path
+) -> None:
+    parts = [AssemblyPart(small, 1, 1)] * 300
+    assert shared_sandbox.assemble(parts, tmp_path / "merged.pdf").pages == 300
+
+
 def test_an_object_that_decodes_to_more_than_the_memory_is_refused(tmp_path: Path) -> None:
     # Which of the two it is depends on which allocation fails first: an engine may hide it.
     path = written(tmp_path / "bomb.pdf", documents_pdfs.object_stream_bomb(256 * MIB))
