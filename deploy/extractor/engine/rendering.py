@@ -6,7 +6,10 @@ document: hostile page trees, forms and object streams, at which it ends the pro
 
 from __future__ import annotations
 
+import ctypes
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -54,6 +57,39 @@ def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream, *, inverted: bool)
     return _inverted(pixels) if inverted != is_stencil_mask(image) else pixels
 
 
+def render_fax(owner: pikepdf.Pdf, image: pikepdf.Stream, *, inverted: bool) -> Samples:
+    """A CCITT image as rows of packed bits: (height, bytes per row), 0 for black, 1 for white.
+
+    The bits that fill the last byte of a row up are 0.
+    Like `render_bilevel`, but PDFium does not make a byte of every bit, which takes it longer than
+    the decoding: as the thumbnail of a page it gives an image as it is. JBIG2 it leaves white.
+    Raises BadImage "undecodable".
+    """
+    with _page_with(owner, image, "/Decode") as page:
+        raw = pdfium.FPDFPage_GetThumbnailAsBitmap(page.raw)
+        if not raw:
+            raise BadImage("undecodable")
+        try:
+            rows, width = _packed_rows(raw), pdfium.FPDFBitmap_GetWidth(raw)
+        finally:
+            pdfium.FPDFBitmap_Destroy(raw)
+    if inverted != is_stencil_mask(image):
+        _inverted(rows)
+    rows[:, -1] &= 0xFF << -width % 8 & 0xFF
+    return rows
+
+
+def _packed_rows(bitmap: Any) -> Samples:
+    """A copy of a bitmap of one bit per pixel."""
+    if pdfium.FPDFBitmap_GetFormat(bitmap) != pdfium.FPDFBitmap_Unknown:
+        raise BadImage("undecodable")  # a format with a name has at least a byte per pixel
+    width, height = pdfium.FPDFBitmap_GetWidth(bitmap), pdfium.FPDFBitmap_GetHeight(bitmap)
+    stride = pdfium.FPDFBitmap_GetStride(bitmap)
+    content = ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), stride * height)
+    rows = np.frombuffer(content, np.uint8).reshape(height, stride)
+    return rows[:, : (width + 7) // 8].copy()
+
+
 def _inverted(pixels: Samples) -> Samples:
     return np.invert(pixels, out=pixels)
 
@@ -67,16 +103,23 @@ class _Bitmap:
 
 
 def _bitmap(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str = "") -> Samples:
+    with _page_with(owner, image, leave_out) as page:
+        raw = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
+        if not raw:
+            raise BadImage("undecodable")
+        return _as_pixels(np.asarray(_Bitmap(raw)))
+
+
+@contextmanager
+def _page_with(
+    owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str
+) -> Iterator[pypdfium2.PdfPage]:
     try:
         document = pypdfium2.PdfDocument(_alone(owner, image, leave_out))
     except pypdfium2.PdfiumError as error:
         raise BadImage("undecodable") from error
     try:
-        page = document[0]
-        raw = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
-        if not raw:
-            raise BadImage("undecodable")
-        return _as_pixels(np.asarray(_Bitmap(raw)))
+        yield document[0]
     except pypdfium2.PdfiumError as error:
         raise BadImage("undecodable") from error
     finally:
@@ -95,7 +138,7 @@ def _as_pixels(bitmap: Samples) -> Samples:
 
 
 def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str) -> bytes:
-    """A file of one page that draws this image and holds nothing else."""
+    """A file of one page that draws this image, has it as its thumbnail, and holds nothing else."""
     target = pikepdf.new()
     copy = _copied(owner, image, target, leave_out)
     page = pikepdf.Dictionary(
@@ -103,6 +146,7 @@ def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str) -> bytes:
         MediaBox=[0, 0, 100, 100],
         Resources=pikepdf.Dictionary(XObject=pikepdf.Dictionary(Image=copy)),
         Contents=target.make_stream(b"100 0 0 100 0 0 cm /Image Do"),
+        Thumb=copy,
     )
     target.pages.append(pikepdf.Page(page))
     buffer = io.BytesIO()
