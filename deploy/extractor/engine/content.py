@@ -36,13 +36,16 @@ def read_content(content: pikepdf.Stream) -> bytes:
     return content.read_bytes()
 
 
-def named_resources(content: bytes) -> list[tuple[str, str]] | None:
+def named_resources(content: bytes, *, may_be_marked: bool) -> list[tuple[str, str]] | None:
     """The operators Do, gs, scn and SCN of a content stream that end with a name, with that name.
 
-    In their order. None where the content is not plain enough, or may hold an inline image.
+    In their order. None where the content is not plain enough, or may hold an inline image, or
+    marked content, which may be a layer, unless `may_be_marked`.
     """
     bare = _ARRAYS_OF_NUMBERS.sub(b" 0 ", _STRINGS.sub(b" 0 ", content))
     if b"BI" in bare or bare.translate(None, _PLAIN):
+        return None
+    if not may_be_marked and (b"BDC" in bare or b"BMC" in bare):
         return None
     return [
         (operator.decode(), "/" + name.decode("ascii")) for name, operator in _NAMED.findall(bare)

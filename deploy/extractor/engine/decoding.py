@@ -22,8 +22,8 @@ from deploy.extractor.engine.fax import group4_as_tiff
 from deploy.extractor.engine.model import BadImage, SoftMasks
 from deploy.extractor.engine.png import Samples
 from deploy.extractor.engine.profiles import to_srgb
-from deploy.extractor.engine.rendering import render, render_bilevel
-from deploy.extractor.engine.samples import PackedSamples, read_samples
+from deploy.extractor.engine.rendering import render, render_bilevel, render_fax
+from deploy.extractor.engine.samples import PackedSamples, read_samples, with_colours
 
 
 @dataclass(frozen=True)
@@ -138,21 +138,33 @@ class Decoder:
 
     def _pixels(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
         """Gray (height, width), or (height, width, channels)."""
-        samples = read_samples(image, facts)
+        packed = self._samples if facts.has_two_colours else self._packed
+        samples = packed(image, facts)
         pixels = None if samples is None else samples.as_pixels()
-        if pixels is None and facts.is_bilevel:
+        if samples is None and facts.is_bilevel:
             pixels = self._bilevel(image, facts)
         if pixels is None:
             return self._decoded(image, facts)
         return pixels if facts.profile is None else to_srgb(pixels, facts.profile)
 
     def _samples(self, image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:
-        samples = read_samples(image, facts)
-        if samples is None and facts.is_bilevel:
+        samples = self._packed(image, facts)
+        if samples is None and (facts.is_bilevel or facts.has_two_colours):
             pixels = self._bilevel(image, facts)
             if pixels is not None:
-                return PackedSamples(facts.width, 1, np.packbits(pixels, axis=1), png.GRAY)
+                return with_colours(np.packbits(pixels, axis=1), facts)
         return samples
+
+    def _packed(self, image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:
+        """The samples of those codings that give them packed as PNG has them."""
+        if facts.filters[-1:] != ("/CCITTFaxDecode",) or not (
+            facts.is_bilevel or facts.has_two_colours
+        ):
+            return read_samples(image, facts)
+        self._check_inner_size(image, facts)
+        with contextlib.suppress(BadImage):
+            return with_colours(render_fax(self._pdf, image, inverted=facts.inverts), facts)
+        return None
 
     def _bilevel(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples | None:
         self._check_inner_size(image, facts)

@@ -107,7 +107,7 @@ class Drawings:
         key = content.objgen
         if key not in self._steps or key == (0, 0):
             # The quick way knows no marked content, with which layers are told apart.
-            quick = None if self.layers.exist else _quick_steps(content)
+            quick = _quick_steps(content, may_be_marked=not self.layers.exist)
             self._steps[key] = [*self._parsed(content)] if quick is None else quick
         return self._steps[key]
 
@@ -241,12 +241,14 @@ class _PageWalk:
         return self._known[key]
 
 
-def _quick_steps(content: pikepdf.Object) -> list[_Step] | None:
+def _quick_steps(content: pikepdf.Object, *, may_be_marked: bool) -> list[_Step] | None:
     """The steps of a page or form whose content is plain; None where it is not, or is damaged."""
     source = content if isinstance(content, pikepdf.Stream) else content.get("/Contents")
     streams: list[Any] = list(source) if isinstance(source, pikepdf.Array) else [source]
     try:
-        named = named_resources(b"\n".join(read_content(stream) for stream in streams))
+        named = named_resources(
+            b"\n".join(read_content(stream) for stream in streams), may_be_marked=may_be_marked
+        )
     except UNREADABLE:
         return None
     return None if named is None else [_Step(operator, name) for operator, name in named]

@@ -58,6 +58,13 @@ class ImageFacts:
         return self.bits == 1 and is_gray and (self.decode is None or self.inverts)
 
     @property
+    def has_two_colours(self) -> bool:
+        """Whether every pixel is one of two colours of a palette."""
+        space = self.colour_space
+        is_indexed = space is not None and space.kind == "indexed"
+        return self.bits == 1 and is_indexed and self.decode is None
+
+    @property
     def inverts(self) -> bool:
         """Whether `decode` does no more than swap black and white."""
         return self.decode == (1.0, 0.0)

@@ -6,7 +6,10 @@ document: hostile page trees, forms and object streams, at which it ends the pro
 
 from __future__ import annotations
 
+import ctypes
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -43,15 +46,49 @@ def render(owner: pikepdf.Pdf, image: pikepdf.Stream) -> Samples:
 
 
 def render_bilevel(owner: pikepdf.Pdf, image: pikepdf.Stream, *, inverted: bool) -> Samples:
-    """A black and white image or a stencil: (height, width), 0 for black and 255 for white.
+    """An image of one bit per pixel or a stencil: (height, width), 0 for samples of 0, 255 for 1.
 
-    Its /Decode is not applied, since PDFium gives colours then; that is what `inverted` is for.
+    Palettes, colour keys and /Decode are not applied, since PDFium gives colours then; for the
+    latter there is `inverted`.
     Raises BadImage "undecodable".
     """
-    pixels = _bitmap(owner, image, leave_out="/Decode")
+    pixels = _bitmap(owner, image, as_samples=True)
     if pixels.ndim != 2:
         raise BadImage("undecodable")
     return _inverted(pixels) if inverted != is_stencil_mask(image) else pixels
+
+
+def render_fax(owner: pikepdf.Pdf, image: pikepdf.Stream, *, inverted: bool) -> Samples:
+    """A CCITT image as rows of packed samples: (height, bytes per row).
+
+    The bits that fill the last byte of a row up are 0.
+    Like `render_bilevel`, but PDFium does not make a byte of every bit, which takes it longer than
+    the decoding: as the thumbnail of a page it gives an image as it is. JBIG2 it leaves empty.
+    Raises BadImage "undecodable".
+    """
+    with _page_with(owner, image, as_samples=True) as page:
+        raw = pdfium.FPDFPage_GetThumbnailAsBitmap(page.raw)
+        if not raw:
+            raise BadImage("undecodable")
+        try:
+            rows, width = _packed_rows(raw), pdfium.FPDFBitmap_GetWidth(raw)
+        finally:
+            pdfium.FPDFBitmap_Destroy(raw)
+    if inverted != is_stencil_mask(image):
+        _inverted(rows)
+    rows[:, -1] &= 0xFF << -width % 8 & 0xFF
+    return rows
+
+
+def _packed_rows(bitmap: Any) -> Samples:
+    """A copy of a bitmap of one bit per pixel."""
+    if pdfium.FPDFBitmap_GetFormat(bitmap) != pdfium.FPDFBitmap_Unknown:
+        raise BadImage("undecodable")  # a format with a name has at least a byte per pixel
+    width, height = pdfium.FPDFBitmap_GetWidth(bitmap), pdfium.FPDFBitmap_GetHeight(bitmap)
+    stride = pdfium.FPDFBitmap_GetStride(bitmap)
+    content = ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), stride * height)
+    rows = np.frombuffer(content, np.uint8).reshape(height, stride)
+    return rows[:, : (width + 7) // 8].copy()
 
 
 def _inverted(pixels: Samples) -> Samples:
@@ -66,17 +103,24 @@ class _Bitmap:
         self.__array_interface__ = self._bitmap.to_numpy().__array_interface__
 
 
-def _bitmap(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str = "") -> Samples:
-    try:
-        document = pypdfium2.PdfDocument(_alone(owner, image, leave_out))
-    except pypdfium2.PdfiumError as error:
-        raise BadImage("undecodable") from error
-    try:
-        page = document[0]
+def _bitmap(owner: pikepdf.Pdf, image: pikepdf.Stream, *, as_samples: bool = False) -> Samples:
+    with _page_with(owner, image, as_samples=as_samples) as page:
         raw = pdfium.FPDFImageObj_GetBitmap(pdfium.FPDFPage_GetObject(page.raw, 0))
         if not raw:
             raise BadImage("undecodable")
         return _as_pixels(np.asarray(_Bitmap(raw)))
+
+
+@contextmanager
+def _page_with(
+    owner: pikepdf.Pdf, image: pikepdf.Stream, *, as_samples: bool
+) -> Iterator[pypdfium2.PdfPage]:
+    try:
+        document = pypdfium2.PdfDocument(_alone(owner, image, as_samples=as_samples))
+    except pypdfium2.PdfiumError as error:
+        raise BadImage("undecodable") from error
+    try:
+        yield document[0]
     except pypdfium2.PdfiumError as error:
         raise BadImage("undecodable") from error
     finally:
@@ -94,15 +138,16 @@ def _as_pixels(bitmap: Samples) -> Samples:
     return bitmap[:, :, (*_CHANNELS_OF_BGR, 3)]
 
 
-def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str) -> bytes:
-    """A file of one page that draws this image and holds nothing else."""
+def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream, *, as_samples: bool) -> bytes:
+    """A file of one page that draws this image, has it as its thumbnail, and holds nothing else."""
     target = pikepdf.new()
-    copy = _copied(owner, image, target, leave_out)
+    copy = _copied(owner, image, target, as_samples=as_samples)
     page = pikepdf.Dictionary(
         Type=pikepdf.Name.Page,
         MediaBox=[0, 0, 100, 100],
         Resources=pikepdf.Dictionary(XObject=pikepdf.Dictionary(Image=copy)),
         Contents=target.make_stream(b"100 0 0 100 0 0 cm /Image Do"),
+        Thumb=copy,
     )
     target.pages.append(pikepdf.Page(page))
     buffer = io.BytesIO()
@@ -116,10 +161,14 @@ def _alone(owner: pikepdf.Pdf, image: pikepdf.Stream, leave_out: str) -> bytes:
 
 
 def _copied(
-    owner: pikepdf.Pdf, image: pikepdf.Stream, target: pikepdf.Pdf, leave_out: str
+    owner: pikepdf.Pdf, image: pikepdf.Stream, target: pikepdf.Pdf, *, as_samples: bool
 ) -> pikepdf.Stream:
-    needed = {key: image[key] for key in _NEEDED_KEYS if key in image and key != leave_out}
-    if isinstance(image.get("/Mask"), pikepdf.Array):
+    needed = {key: image[key] for key in _NEEDED_KEYS if key in image}
+    if as_samples:
+        needed.pop("/Decode", None)
+        if "/ColorSpace" in needed:
+            needed["/ColorSpace"] = pikepdf.Name.DeviceGray
+    elif isinstance(image.get("/Mask"), pikepdf.Array):
         needed["/Mask"] = image["/Mask"]
     needed["/Subtype"] = pikepdf.Name.Image
     # Any: what is copied is a stream, and its entries are as odd as the document's.

@@ -43,8 +43,11 @@ class PackedSamples:
             return self.rows.reshape(height, self.width, 3)
         if self.png_colour_type == png.GRAY and self.bits == 1:
             return np.unpackbits(self.rows, axis=1, count=self.width) * np.uint8(255)
-        if self.png_colour_type == png.PALETTE and self.bits == 8:
-            return np.frombuffer(self.palette or b"", np.uint8).reshape(-1, 3)[self.rows]
+        if self.png_colour_type == png.PALETTE and self.bits in (1, 8):
+            colours = np.frombuffer(self.palette or b"", np.uint8).reshape(-1, 3)
+            is_packed = self.bits == 1
+            places = np.unpackbits(self.rows, axis=1, count=self.width) if is_packed else self.rows
+            return colours[places]
         return None
 
     def alpha_by_key(self, key: Sequence[int], *, inverted: bool) -> Samples | None:
@@ -92,8 +95,12 @@ def read_samples(image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | No
     if len(data) < row_bytes * facts.height:
         return None
     rows = np.frombuffer(data, np.uint8, row_bytes * facts.height).reshape(-1, row_bytes)
-    if facts.inverts:
-        rows = ~rows
+    return with_colours(~rows if facts.inverts else rows, facts)
+
+
+def with_colours(rows: Samples, facts: ImageFacts) -> PackedSamples:
+    """These rows as the image's gray, RGB or palette."""
+    kind = facts.colour_space.kind if facts.colour_space else "gray"
     if kind == "indexed":
         palette = facts.colour_space.palette if facts.colour_space else b""
         size = 3 << facts.bits

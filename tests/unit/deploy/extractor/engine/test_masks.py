@@ -23,6 +23,7 @@ from tests.unit.deploy.extractor.engine.documents import (
     pixels,
     run,
 )
+from tests.unit.deploy.extractor.engine.test_pixels import jbig2_of
 
 RGB: dict[str, Any] = {"ColorSpace": Name.DeviceRGB, "BitsPerComponent": 8}
 GRAY: dict[str, Any] = {"ColorSpace": Name.DeviceGray, "BitsPerComponent": 8}
@@ -233,3 +234,33 @@ def test_a_mask_may_be_coded_as_a_fax(tmp_path: Path, inverts: bool) -> None:
     alpha = pixels(run(masked(mask), tmp_path))[:, :, 3]
     expected = np.asarray(bars().convert("L"))
     assert (alpha == (255 - expected if inverts else expected)).all()
+
+
+@pytest.mark.parametrize("coding", ["fax", "jbig2", "raw"])
+@pytest.mark.parametrize("has_palette", [False, True])
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_a_colour_key_hides_one_of_two_colours_and_the_colours_stay(
+    tmp_path: Path, coding: str, has_palette: bool, hidden: int
+) -> None:
+    page = bars()
+    data = page.tobytes()
+    entries: dict[str, Any] = {}
+    if coding == "fax":
+        data, entries["Filter"] = group4_of(page), Name.CCITTFaxDecode
+        entries["DecodeParms"] = pikepdf.Dictionary(K=-1, Columns=page.width)
+    elif coding == "jbig2":
+        data, entries["Filter"] = jbig2_of(page), Name.JBIG2Decode
+    space = palette(255, 0, 0, 0, 0, 255) if has_palette else Name.DeviceGray
+    document = document_of(
+        data,
+        Width=page.width,
+        Height=page.height,
+        ColorSpace=space,
+        BitsPerComponent=1,
+        Mask=pikepdf.Array([hidden, hidden]),
+        **entries,
+    )
+    found, samples = pixels(run(document, tmp_path)), np.asarray(page).astype(int)
+    assert (found[:, :, -1] == np.where(samples == hidden, 0, 255)).all()
+    two = np.array([[255, 0, 0], [0, 0, 255]]) if has_palette else np.array([[0], [255]])
+    assert (found[:, :, :-1] == two[samples]).all()

@@ -13,6 +13,8 @@ import pikepdf
 import pytest
 from PIL import Image
 
+from deploy.extractor.engine.model import BadImage
+from deploy.extractor.engine.rendering import render_bilevel, render_fax
 from tests.unit.deploy.extractor.engine.documents import (
     Name,
     bars,
@@ -303,6 +305,38 @@ class TestBlackAndWhite:
         assert extraction.images[0].media_type == ("image/tiff" if is_large else "image/png")
         shown = page if black_is_1 == bool(decode) else page.point(lambda level: 255 - level)
         assert_same(pixels(extraction), shown)
+
+    @pytest.mark.parametrize("is_stencil", [False, True])
+    @pytest.mark.parametrize("inverted", [False, True])
+    @pytest.mark.parametrize("width", [3, 61, 64])
+    def test_a_fax_is_packed_as_its_pixels_would_be(
+        self, is_stencil: bool, inverted: bool, width: int
+    ) -> None:
+        """To the last bit, or equal pages would be files of other checksums."""
+        page = bars(64).crop((2, 0, 2 + width, 40))
+        kind: dict[str, Any] = (
+            {"ImageMask": True} if is_stencil else {"ColorSpace": Name.DeviceGray}
+        )
+        with pikepdf.new() as pdf:
+            image = pdf.make_stream(
+                group4_of(page),
+                Subtype=Name.Image,
+                Filter=Name.CCITTFaxDecode,
+                DecodeParms=pikepdf.Dictionary(K=-1, Columns=width),
+                BitsPerComponent=1,
+                **kind,
+                **size_of(page),
+            )
+            expected = np.packbits(render_bilevel(pdf, image, inverted=inverted), axis=1)
+            assert expected.any()
+            assert (render_fax(pdf, image, inverted=inverted) == expected).all()
+
+    def test_only_a_fax_is_given_packed(self) -> None:
+        with pikepdf.new() as pdf:
+            gray = {"ColorSpace": Name.DeviceGray, "BitsPerComponent": 8}
+            image = pdf.make_stream(bytes(4), Subtype=Name.Image, Width=2, Height=2, **gray)
+            with pytest.raises(BadImage):
+                render_fax(pdf, image, inverted=False)
 
     def test_jbig2_needs_no_program(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "")
