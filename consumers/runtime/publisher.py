@@ -39,7 +39,7 @@ def producer_config(settings: RuntimeSettings) -> dict[str, Any]:
         "acks": "all",
         "enable.idempotence": True,
         "delivery.timeout.ms": timeout,
-        "linger.ms": 5,
+        "linger.ms": 15,
         "logger": LOGGER,
         "queue.buffering.max.kbytes": 64 * 1024,
         **settings.client,
