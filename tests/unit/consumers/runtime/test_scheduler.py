@@ -663,3 +663,28 @@ def test_pool_numbers_show_what_waits_and_what_runs() -> None:
     stats = h.scheduler.pool_stats()["io"]
     assert (stats.queued, stats.completed) == (0, 3)
     assert stats.wait_seconds_total == 14
+
+
+def test_steps_that_find_nothing_begin_no_quicker_than_their_interval() -> None:
+    scheduler = Scheduler({})
+    started = scheduler.clock.monotonic()
+    for _ in range(5):
+        scheduler.step(0)
+    assert scheduler.clock.monotonic() - started >= 4 * 0.004
+    assert scheduler.waited >= 4 * 0.003  # counted as waiting, not as work
+
+
+def test_a_task_that_can_run_is_not_held_up() -> None:
+    scheduler = Scheduler({})
+    ended: list[Outcome] = []
+
+    def nothing() -> Task:
+        return
+        yield
+
+    scheduler.step(0)
+    scheduler.start(nothing(), ended.append, "t")
+    before = scheduler.waited
+    assert scheduler.step(0)
+    assert len(ended) == 1
+    assert scheduler.waited == before
