@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ import pikepdf
 
 from deploy.extractor.engine import png
 from deploy.extractor.engine.png import Samples
+
+BLACK: Sequence[float] = ()
+"""A matte of as many components as the image has."""
 
 
 def opaque(pixels: Samples) -> Samples:
@@ -55,12 +58,23 @@ def with_channel(colours: Samples, alpha: Samples) -> Iterator[Samples]:
         yield block
 
 
-def without_matte(colours: Samples, alpha: Samples, mask: pikepdf.Stream) -> Samples:
-    """Undo a blending with one colour that the mask's /Matte declares (ISO 32000-2, 11.6.5.2)."""
-    matte = mask.get("/Matte")
-    if not isinstance(matte, pikepdf.Array) or len(matte) != np.atleast_3d(colours).shape[2]:
+def matte_of(mask: pikepdf.Stream | None) -> tuple[float, ...] | None:
+    """The colour that a mask's /Matte says its image is blended with, of components from 0 to 1."""
+    matte = None if mask is None else mask.get("/Matte")
+    if not isinstance(matte, pikepdf.Array):
+        return None
+    return tuple(float(component) for component in list(matte)) or None
+
+
+def without_matte(colours: Samples, alpha: Samples, matte: Sequence[float]) -> Samples:
+    """Undo a blending with one colour (ISO 32000-2, 11.6.5.2). A colour of as many components as
+    another image has is none."""
+    channels = np.atleast_3d(colours).shape[2]
+    if matte == BLACK:
+        matte = (0.0,) * channels
+    if len(matte) != channels:
         return colours
-    colour = np.array([float(component) * 255 for component in list(matte)], np.float32)
+    colour = np.array([component * 255 for component in matte], np.float32)
     share = np.maximum(alpha, 1).astype(np.float32)[:, :, np.newaxis] / 255
     unmixed = colour + (np.atleast_3d(colours) - colour) / share
     return np.clip(unmixed, 0, 255).astype(np.uint8).reshape(colours.shape)

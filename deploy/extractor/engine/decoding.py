@@ -9,14 +9,21 @@ pikepdf and Pillow do.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pikepdf
 
 from deploy.extractor.engine import jpeg, jpeg2000, png
-from deploy.extractor.engine.compositing import opaque, resized, with_channel, without_matte
+from deploy.extractor.engine.compositing import (
+    BLACK,
+    matte_of,
+    opaque,
+    resized,
+    with_channel,
+    without_matte,
+)
 from deploy.extractor.engine.facts import ImageFacts, read_facts
 from deploy.extractor.engine.fax import group4_as_tiff
 from deploy.extractor.engine.model import BadImage, SoftMasks
@@ -72,7 +79,9 @@ class Decoder:
             return [self._alone(image, facts)]
         if self._soft_masks == "separate":
             return [self._alone(image, facts), replace(_png_of_pixels(alpha), is_mask=True)]
-        return [self._with_alpha(self._pixels(image, facts), alpha, mask)]
+        colours = opaque(self._pixels(image, facts))
+        matte = BLACK if facts.is_premultiplied and mask is None else matte_of(mask)
+        return [self._with_alpha(colours, alpha, matte)]
 
     def _alone(self, image: pikepdf.Stream, facts: ImageFacts) -> EncodedImage:
         if facts.filters[-1:] in (("/DCTDecode",), ("/JPXDecode",)):
@@ -123,16 +132,15 @@ class Decoder:
         return pixels[:, :, 3] if pixels.ndim == 3 and pixels.shape[2] == 4 else None
 
     def _with_alpha(
-        self, pixels: Samples, alpha: Samples, mask: pikepdf.Stream | None
+        self, colours: Samples, alpha: Samples, matte: Sequence[float] | None
     ) -> EncodedImage:
         """At the size of the larger of the two: text is often a fine mask over a coarse colour."""
-        colours = opaque(pixels)
         height, width = (max(a, b) for a, b in zip(colours.shape[:2], alpha.shape, strict=True))
         if width * height > self._max_pixels:  # a wide image under a high mask
             height, width = colours.shape[:2]
         alpha = resized(alpha, width, height)
-        if mask is not None and "/Matte" in mask:
-            colours = without_matte(resized(colours, width, height), alpha, mask)
+        if matte is not None:
+            colours = without_matte(resized(colours, width, height), alpha, matte)
         channels = 2 if colours.ndim == 2 else 4
         return _png(with_channel(colours, alpha), width, height, channels)
 

@@ -44,6 +44,8 @@ class ImageFacts:
     stencil_mask: pikepdf.Stream | None
     colour_key: tuple[int, ...] | None
     soft_mask_in_data: bool
+    is_premultiplied: bool
+    """By that mask: its colours are blended with black already."""
 
     @property
     def profile(self) -> bytes | None:
@@ -87,6 +89,7 @@ def read_facts(image: pikepdf.Stream, *, max_pixels: int) -> ImageFacts:
     if filters and filters[-1] in ("/CCITTFaxDecode", "/JBIG2Decode"):
         bits = 1
     soft_mask, mask = image.get("/SMask"), image.get("/Mask")
+    in_data = _integer(image.get("/SMaskInData"), 0)
     return ImageFacts(
         width=width,
         height=height,
@@ -99,7 +102,8 @@ def read_facts(image: pikepdf.Stream, *, max_pixels: int) -> ImageFacts:
         soft_mask=soft_mask if isinstance(soft_mask, pikepdf.Stream) else None,
         stencil_mask=mask if isinstance(mask, pikepdf.Stream) else None,
         colour_key=_colour_key(mask),
-        soft_mask_in_data=_integer(image.get("/SMaskInData"), 0) != 0,
+        soft_mask_in_data=in_data != 0,
+        is_premultiplied=in_data == 2,
     )
 
 

@@ -203,6 +203,24 @@ def test_the_alpha_channel_of_a_jpeg_2000_file_is_a_mask(tmp_path: Path, mode: s
     assert pixels(apart, 1).tobytes() == ALPHA
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_colours_that_a_jpeg_2000_file_blended_with_black_are_what_they_were(
+    tmp_path: Path, mode: str
+) -> None:
+    colours = gradient().convert(mode)
+    blended = colours.point(lambda level: level // 2)
+    blended.putalpha(128)
+    buffer = io.BytesIO()
+    blended.save(buffer, "JPEG2000", irreversible=False)
+    document = document_of(
+        buffer.getvalue(), Width=32, Height=16, Filter=Name.JPXDecode, SMaskInData=2
+    )
+    found = pixels(run(document, tmp_path))
+    assert found[:, :, -1].min() == found[:, :, -1].max() == 128
+    shown = np.atleast_3d(found[:, :, :-1]).astype(int)
+    assert np.abs(shown - np.atleast_3d(np.asarray(colours))).max() <= 2
+
+
 def test_a_large_picture_has_no_seams(tmp_path: Path) -> None:
     """Large ones are put together block by block; here no block ends where a row is repeated."""
     width, height = 701, 503
