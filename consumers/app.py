@@ -21,6 +21,7 @@ from consumers.extraction.journal import Journal
 from consumers.extraction.origin import Origin
 from consumers.extraction.polling import schedule_for
 from consumers.extraction.pressure.gate import MAX_WAIT_S, Gate
+from consumers.extraction.pressure.pace import Pace
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from consumers.extraction.services import Dependency, ProviderService, Services, held_up
@@ -33,8 +34,10 @@ from consumers.memory import calm_collector, trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
+from consumers.providers.protocol import Abilities
 from consumers.providers.regions import RegionCutter
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
+from consumers.providers.settings import ProviderSettings
 from consumers.runtime.clock import SystemClock
 from consumers.runtime.control import Failure, Worker
 from consumers.runtime.delivery import Delivery
@@ -426,7 +429,12 @@ def _providers(
             provider=ObservedProvider(provider, metrics),
             slots=Limiter(slots),
             schedule=schedule_for(settings.policies_of(name)),
-            calls=Dependency(provider.name, pools.PROVIDER, gate=_gate(settings, name)),
+            calls=Dependency(
+                provider.name,
+                pools.PROVIDER,
+                gate=_gate(settings, name),
+                paces=_paces(configured, provider.abilities),
+            ),
             downloads=Dependency(f"{provider.name}-download", pools.DOWNLOAD),
         )
     return services
@@ -436,6 +444,11 @@ def _gate(settings: Settings, provider: str) -> Gate:
     """Nobody waits longer than the most patient job may take."""
     patience = max(policy.polling.deadline_s for policy in settings.policies_of(provider))
     return Gate(max_wait_s=min(MAX_WAIT_S, patience))
+
+
+def _paces(configured: ProviderSettings, abilities: Abilities) -> Mapping[str, Pace]:
+    per_second = configured.max_polls_per_second or abilities.max_polls_per_second
+    return {} if per_second is None else {"poll": Pace(per_second)}
 
 
 def _secrets(directory: Path | None) -> dict[str, str]:

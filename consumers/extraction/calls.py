@@ -1,4 +1,4 @@
-"""Every call to something remote goes through here: breaker, gate, budget, table, metrics.
+"""Every call to something remote goes through here: breaker, gate, pace, budget, table, metrics.
 
 The caller sees a result, a `DocumentFailed`, or one of the errors that it said it ``handles``.
 """
@@ -55,7 +55,7 @@ def _repeated(
     attempts = 0
     again = False
     while True:
-        yield from _admission(services, scope, dependency, again=again)
+        yield from _admission(services, scope, dependency, operation, again=again)
         again = True
         answered = False
         try:
@@ -89,7 +89,9 @@ def succeeded(services: Services, dependency: Dependency) -> None:
     dependency.gate.succeeded()
 
 
-def _admission(services: Services, scope: Scope, dependency: Dependency, *, again: bool) -> Task:
+def _admission(
+    services: Services, scope: Scope, dependency: Dependency, operation: str, *, again: bool
+) -> Task:
     clock = services.clock
     if not again:
         dependency.budget.earned(clock.monotonic())
@@ -99,6 +101,13 @@ def _admission(services: Services, scope: Scope, dependency: Dependency, *, agai
     wait = dependency.gate.admit(clock.monotonic())
     if wait > 0:
         with scope.timeline.during("throttled"):
+            yield Sleep(wait)
+    pace = dependency.paces.get(operation)
+    if pace is not None:
+        # Last, or what has waited for the gate would be sent all at once. The time stays with the
+        # caller's cause: nobody knows yet whether a poll that waits finds its job finished.
+        wait = pace.admit(clock.monotonic())
+        if wait > 0:
             yield Sleep(wait)
 
 

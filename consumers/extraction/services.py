@@ -14,6 +14,7 @@ from consumers.extraction.pressure.breaker import Breaker
 from consumers.extraction.pressure.budget import RetryBudget
 from consumers.extraction.pressure.gate import Gate
 from consumers.extraction.pressure.outbox import Outbox
+from consumers.extraction.pressure.pace import Pace
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox
 from consumers.extraction.workspace import Workspace
@@ -39,6 +40,8 @@ class Dependency:
     breaker: Breaker = field(default_factory=Breaker)
     gate: Gate = field(default_factory=Gate)
     budget: RetryBudget = field(default_factory=RetryBudget)
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """Of operations that may only be called so often."""
     callers: int = 0
     """Calls under way, those included that wait for the breaker or for another attempt: each of
     them asks again by itself, so an open breaker gets its probes."""

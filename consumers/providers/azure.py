@@ -77,6 +77,7 @@ class AzureProvider:
     abilities = Abilities(
         idempotent_submit=False,
         gives_retry_hint=True,
+        max_polls_per_second=25.0,  # of 50 GETs a second: figures are fetched by GET too
         max_pages_per_job=2_000,
         max_bytes_per_job=500 * 1000 * 1000,
         results_kept_seconds=24 * 3600.0,

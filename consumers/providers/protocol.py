@@ -24,6 +24,8 @@ class Abilities:
     told is kept, one that is not is guessed."""
     long_poll_seconds: float = 0.0
     """> 0: `poll` may be answered late, up to this many seconds."""
+    max_polls_per_second: float | None = None
+    """What its published contract allows one account, all workers together; None: no limit."""
     max_pages_per_job: int | None = None
     max_bytes_per_job: int | None = None
     results_kept_seconds: float | None = None

@@ -154,6 +154,11 @@ class ProviderSettings(_Settings):
     """No answer may be longer."""
     connections: int = Field(default=32, ge=1, le=1024)
     """Connections that are kept open."""
+    max_polls_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Polls that one worker sends at most; further ones wait their turn, which counts as poll lag
+    once the job has finished. The service's quota belongs to all workers: divide it by the most
+    that may run. Not set: what the service publishes (Azure: 25, half of its GET operations for
+    polls), else no limit."""
     allowed_download_hosts: tuple[str, ...] = ()
     """Where images may be fetched from, beside the service's own address: names, `*.suffix`, or `*`
     for any public host."""

@@ -23,6 +23,7 @@ HERE = {
     "efficiency": "share of the service's capacity that is used, against peers",
     "polling": "poll lag and polls per job, learned against doubling",
     "fairness": "small documents beside a bundle of 900 pages",
+    "mixed": "tiny, long and near-limit documents, bursts of splits and merges, in one worker",
     "parts": "whether the causes add up to the end-to-end time",
     "service_times": "what a document costs at every station: data for scale",
     "scale": "1 to 64 workers by simulation",

@@ -31,6 +31,7 @@ PUBLISHED: dict[str, tuple[int | None, int | None, float | None]] = {
     "textract": (3_000, 500 * MIB, 7 * DAY_S),
 }
 """Pages and bytes of one job, seconds that results are kept; None: not said, or ours to set."""
+PUBLISHED_GETS_PER_SECOND = {"azure": 50}
 
 
 @pytest.fixture(params=SUBJECTS, ids=lambda kind: str(kind.name))
@@ -123,6 +124,12 @@ def test_limits_are_those_that_the_service_publishes(subject: Subject) -> None:
         assert (declared.max_pages_per_job or 0) <= service.max_pages
         assert (declared.max_bytes_per_job or 0) <= service.max_upload_bytes
         assert declared.results_kept_seconds == service.retention_s
+
+
+def test_polls_leave_room_for_images_within_the_published_rate(subject: Subject) -> None:
+    published = PUBLISHED_GETS_PER_SECOND.get(subject.name)
+    declared = subject.provider.abilities.max_polls_per_second
+    assert declared == (None if published is None else published / 2)
 
 
 def test_declared_limits_bound_the_jobs_and_the_waits_between_polls(subject: Subject) -> None:

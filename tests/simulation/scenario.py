@@ -127,6 +127,7 @@ class Scenario:
     replay_resumable: bool = False
     """An operator replays every dead letter that can be resumed, once."""
     skewed_clocks: bool = False
+    max_polls_per_second: float | None = None
     job_slots: int = 8
     local_documents: int = 4
     temp_quota_bytes: int = 1 << 30
@@ -157,6 +158,8 @@ def from_seed(seed: int) -> Scenario:
         kills=_kills(rng, sum(len(e.documents) for e in events)) if disturbed else (),
         replay_resumable=rng.random() < 0.3,
         skewed_clocks=rng.random() < 0.3,
+        # Not drawn: that would change what every seed means.
+        max_polls_per_second=1.0 if seed % 7 == 4 else None,
         job_slots=rng.choice((1, 2, 8)),
         local_documents=rng.choice((1, 2, 4)),
         storm_threshold=rng.choice((2, 10, 10)),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from consumers.extraction.forgetting import ATTEMPTS
 from consumers.extraction.sandbox import AssemblyPart, SandboxCrashed
+from consumers.runtime.pools import Job
 from schemas.policy import Polling, Retries, Sharding
 from tests.simulation.documents import SimSandbox, Trait, make_pdf
 from tests.simulation.faults import OUTAGES, RETRY_AFTERS, Outage
@@ -28,6 +31,7 @@ from tests.simulation.scenario import (
     plain_policy,
 )
 from tests.simulation.service import ServiceKind
+from tests.simulation.worker import SimWorker
 from tests.simulation.world import Simulator, World
 from tests.store_fakes import StoreFault
 
@@ -240,6 +244,49 @@ def test_a_job_is_asked_about_before_its_result_can_be_gone(simulator: Simulator
     )
     assert extracted(world)
     assert jobs_of(world) == 1
+
+
+def test_one_worker_sends_no_more_polls_a_second_than_the_service_takes(
+    simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve jobs that come due once a second and more, calls that fail, 429s: two polls a second
+    are sent, and what waits for its turn keeps the document's times adding up."""
+    sent: dict[str, list[float]] = {}
+    begin = SimWorker._begin
+
+    def watched(worker: SimWorker, job: Job) -> None:
+        if getattr(getattr(job.call, "func", None), "__name__", None) == "poll":
+            sent.setdefault(worker.name, []).append(worker.clock.monotonic())
+        begin(worker, job)
+
+    def trouble(world: World) -> None:
+        world.faults.scripted["service.throttled"] = deque([False, False, False, True] * 8)
+        world.faults.scripted["poll.failed"] = deque([False, True] * 4)
+
+    monkeypatch.setattr(SimWorker, "_begin", watched)
+    rng = random.Random(8)
+    documents = tuple(make_document(rng, f"document-{n}") for n in range(12))
+    ended: list[dict[str, Any]] = []
+    simulator.run(
+        scenario(
+            EventPlan(0.0, 0, "bundle", documents),
+            policy=plain_policy(polling=Polling(ceiling_s=0.8)),
+            service=ServiceKind(run_seconds=(10.0, 30.0)),
+            job_slots=12,
+            max_polls_per_second=2.0,
+        ),
+        prepare=trouble,
+        on_journal=lambda message: ended.extend(
+            [line] if (line := json.loads(message.value or b""))["event"] == "ended" else []
+        ),
+    )
+    (times,) = sent.values()
+    assert len(times) > 40
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 0.5 - 1e-6
+    assert len(ended) == 12 + 1
+    for line in ended:
+        assert sum(line["causes"].values()) == pytest.approx(line["seconds"], abs=1e-4)
+    assert max(line["causes"]["poll_lag"] for line in ended) > 2.0  # what the limit costs is seen
 
 
 @pytest.mark.parametrize("max_resubmits", [0, 1])

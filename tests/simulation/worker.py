@@ -16,6 +16,7 @@ from consumers.extraction.bundle import process_event
 from consumers.extraction.journal import Journal
 from consumers.extraction.origin import Origin
 from consumers.extraction.polling import Doubling
+from consumers.extraction.pressure.pace import Pace
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.services import Dependency, ProviderService, Services, held_up
 from consumers.extraction.workspace import Workspace, sweep
@@ -101,6 +102,7 @@ class SimWorker:
     def _services(self) -> Services:
         world, scenario = self.world, self.world.scenario
         sandbox = SimSandbox(world.sandbox_trouble)
+        polls = scenario.max_polls_per_second
         return Services(
             clock=self.clock,
             rng=self.rng,
@@ -118,7 +120,9 @@ class SimWorker:
                     provider=SimProvider(world.service),
                     slots=Limiter(scenario.job_slots),
                     schedule=Doubling(),
-                    calls=Dependency(PROVIDER, pools.PROVIDER),
+                    calls=Dependency(
+                        PROVIDER, pools.PROVIDER, paces={"poll": Pace(polls)} if polls else {}
+                    ),
                     downloads=Dependency(f"{PROVIDER}-downloads", pools.DOWNLOAD),
                 )
             },

@@ -77,3 +77,34 @@ def test_nobody_waits_for_a_throttled_service_longer_than_the_most_patient_job_m
     with ExitStack() as stack:
         providers = _providers(only, Metrics(), cuts_nothing, stack)
         assert providers["infrai"].calls.gate.max_wait_s == 40.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "waits"),
+    [
+        ("infrai", None, [0.0, 0.0, 0.0]),
+        ("infrai", 4.0, [0.0, 0.25, 0.5]),
+        ("azure", None, [0.0, 0.04, 0.08]),
+        ("azure", 2.0, [0.0, 0.5, 1.0]),
+    ],
+)
+def test_polls_are_paced_as_set_or_else_as_the_service_publishes(
+    kind: str, given: float | None, waits: list[float]
+) -> None:
+    given_here = {} if given is None else {"providers.remote.max_polls_per_second": given}
+    made = load(
+        environment={},
+        overrides={
+            "providers.remote.kind": kind,
+            "providers.remote.base_url": "https://127.0.0.1:9",
+            "providers.remote.token": "t",
+            "policies.default.provider": "remote",
+            **given_here,
+        },
+    )
+    with ExitStack() as stack:
+        services = _providers(made, Metrics(), cuts_nothing, stack)
+        paces = services["remote"].calls.paces
+    assert set(paces) <= {"poll"}
+    pace = paces.get("poll")
+    assert [pace.admit(5.0) if pace else 0.0 for _ in waits] == pytest.approx(waits)
