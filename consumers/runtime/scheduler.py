@@ -52,7 +52,7 @@ _STEP_BUDGET = 0.05
 _PUBLISH_WAIT = 0.005
 # Steps begin no quicker after each other (seconds). Under load one that began at once would find a
 # single finished call, and a step costs as much as the call's task does; a call that comes after
-# some quiet is never held up. A tenth of the worker's CPU, measured.
+# some quiet is never held up. It saves about a tenth of the worker's CPU.
 _STEP_INTERVAL = 0.004
 
 
