@@ -73,16 +73,18 @@ def growth(running: Servers, documents: int) -> dict[str, Any]:
         counter = ResultCounter(made.pipeline)
         made.send(documents, prefix="first")
         counter.wait(documents, 900)
-        early = rss_mib(worker.pid)
+        used = [rss_mib(worker.pid)]
         for lot in range(1, 10):
             made.send(documents, prefix=f"lot-{lot}")
             counter.wait((lot + 1) * documents, 3600)
             counter.seen.clear()
-        late = rss_mib(worker.pid)
+            used.append(rss_mib(worker.pid))
+            say(f"{(lot + 1) * documents}: {used[-1]:.0f} MiB")
         counter.close()
         return {
             "growth_from_to": [documents, 10 * documents],
-            "rss_mb_from_to": [round(early, 1), round(late, 1)],
+            "rss_mb_from_to": [round(used[0], 1), round(used[-1], 1)],
+            "rss_mb_by_lot": [round(mib, 1) for mib in used],
         }
 
 
