@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 
 
@@ -16,6 +15,8 @@ def canonical_json(value: BaseModel | dict[str, Any] | list[Any]) -> bytes:
     1e-07 for example; the models that are written this way have none (a test sees to it).
     """
     if isinstance(value, BaseModel):
+        import orjson  # late: a command that only reads is to start quickly
+
         plain = value.model_dump(mode="json", exclude_none=True)
         return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     text = json.dumps(

@@ -42,6 +42,8 @@ def pytest_sessionstart() -> None:
     # A run that is told to end (`timeout`, a cancelled build) ends like one that got Ctrl-C:
     # servers stopped, their data removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell has what it runs in the background ignore this one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

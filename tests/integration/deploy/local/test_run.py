@@ -56,6 +56,11 @@ def test_uses_them(kafka, s3, make_topic, make_bucket):
 """
 
 
+def _as_in_the_background() -> None:
+    """What a shell without job control does to a command with an ``&``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _start(tmp_path: Path, tests: str, **environment: str) -> subprocess.Popen[str]:
     file = tmp_path / "test_in_a_run.py"
     file.write_text(tests)
@@ -75,6 +80,7 @@ def _start(tmp_path: Path, tests: str, **environment: str) -> subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_as_in_the_background,
     )
 
 
