@@ -46,7 +46,7 @@ from consumers.runtime.exits import Exit
 from consumers.runtime.limiter import Limiter
 from consumers.runtime.pools import PoolSettings
 from consumers.runtime.publisher import Publisher
-from consumers.runtime.scheduler import Scheduler
+from consumers.runtime.scheduler import STEP_INTERVAL, Scheduler
 from consumers.runtime.settings import RuntimeSettings, SettingError
 from consumers.settings import Settings, SettingsError
 from consumers.status_page import Health, status_page
@@ -137,7 +137,7 @@ class Application:
         self.observer = RuntimeObserver(self.metrics)
         runtime = runtime_settings(settings)
         publisher = Publisher(runtime, self.observer)
-        self.scheduler = Scheduler(_pool_settings(settings), publisher)
+        self.scheduler = Scheduler(_pool_settings(settings), publisher, step_interval=STEP_INTERVAL)
         self.services = _services(settings, self.metrics, publisher, self._beside, stack)
         self.worker = Worker(
             runtime,

@@ -23,7 +23,7 @@ from consumers.runtime.effects import (
 )
 from consumers.runtime.limiter import Limiter
 from consumers.runtime.pools import PoolSettings
-from consumers.runtime.scheduler import Scheduler, TaskClosed
+from consumers.runtime.scheduler import STEP_INTERVAL, Scheduler, TaskClosed
 from tests.unit.consumers.runtime.fakes import FakeClock, FakeDeliveries, Gate, step_until
 
 MESSAGE = Message("results", b"key", b"value")
@@ -666,16 +666,16 @@ def test_pool_numbers_show_what_waits_and_what_runs() -> None:
 
 
 def test_steps_that_find_nothing_begin_no_quicker_than_their_interval() -> None:
-    scheduler = Scheduler({})
+    scheduler = Scheduler({}, step_interval=STEP_INTERVAL)
     started = scheduler.clock.monotonic()
     for _ in range(5):
         scheduler.step(0)
-    assert scheduler.clock.monotonic() - started >= 4 * 0.004
-    assert scheduler.waited >= 4 * 0.003  # counted as waiting, not as work
+    assert scheduler.clock.monotonic() - started >= 4 * STEP_INTERVAL
+    assert scheduler.waited >= 3 * STEP_INTERVAL  # counted as waiting, not as work
 
 
 def test_a_task_that_can_run_is_not_held_up() -> None:
-    scheduler = Scheduler({})
+    scheduler = Scheduler({}, step_interval=STEP_INTERVAL)
     ended: list[Outcome] = []
 
     def nothing() -> Task:
