@@ -35,6 +35,8 @@ _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _MAX_PROBLEMS = 100
 _FEW_FILES = 16
+_SECOND_THREAD_BYTES = 80 * 1024 * 1024
+"""Of address space, mostly never used: a stack and what the C library sets aside for its memory."""
 
 Engine = Callable[[Path, Path, ExtractOptions], Extraction]
 
@@ -178,7 +180,7 @@ def limit_resources(memory_bytes: int, file_bytes: int) -> None:
     """Set after the engine is loaded, so that the limit measures the job and not the libraries."""
     with contextlib.suppress(OSError):
         os.nice(5)  # the service must stay able to answer while all cores extract
-    address_space = _address_space_now() + memory_bytes
+    address_space = _address_space_now() + _SECOND_THREAD_BYTES + memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the document

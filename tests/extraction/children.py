@@ -15,16 +15,17 @@ MEMORY_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """`seconds` is the processor time of the function, measured in the child.
+    """Times of the function, measured in the child.
 
-    Unlike the time on the clock it is the same on a busy machine. A child that was killed has
-    the seconds on the clock.
+    `seconds` is the time on the clock, `cpu_seconds` the processor time of all its threads; that of
+    a child that was killed is the time on the clock.
 
     `death` says how the child ended when it gave no answer: "timeout", or its exit code.
     `error` is the class of an exception that the function raised.
     """
 
     seconds: float
+    cpu_seconds: float
     value: Any = None
     error: str | None = None
     death: str | None = None
@@ -42,10 +43,11 @@ def run(function: Callable[..., Any], *arguments: Any, seconds: float) -> Outcom
         if receiving.poll(seconds):
             answer: Outcome = receiving.recv()
             return answer
-        return Outcome(seconds, death="timeout")
+        return Outcome(seconds, seconds, death="timeout")
     except EOFError:
         child.join()
-        return Outcome(time.perf_counter() - started, death=f"exit code {child.exitcode}")
+        lived = time.perf_counter() - started
+        return Outcome(lived, lived, death=f"exit code {child.exitcode}")
     finally:
         child.kill()
         child.join()
@@ -57,9 +59,11 @@ def _child(
 ) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    started = time.process_time()
+    started = time.perf_counter(), time.process_time()
+    value, failure = None, None
     try:
         value = function(*arguments)
-        answer.send(Outcome(time.process_time() - started, value))
     except Exception as error:
-        answer.send(Outcome(time.process_time() - started, error=type(error).__name__))
+        failure = type(error).__name__
+    times = time.perf_counter() - started[0], time.process_time() - started[1]
+    answer.send(Outcome(*times, value=value, error=failure))

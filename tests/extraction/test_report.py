@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from PIL import Image
 
 from tests import pdfs
 from tests.extraction import children, judging, poppler
-from tests.extraction.__main__ import Result, summary
+from tests.extraction.__main__ import Result, Times, summary
 from tests.extraction.engines import Found
 from tests.extraction.judging import Verdict
 
@@ -57,6 +59,7 @@ def test_a_folder_is_measured_and_the_last_line_is_json(tmp_path: Path) -> None:
     assert (report["foreign_images"], report["extra_images"], report["worker_deaths"]) == (0, 0, 0)
     assert report["total_time_ratio"] > 0
     assert report["p99_time_ratio"] > 0
+    assert report["p99_cpu_ratio"] > 0
 
 
 def found(folder: Path, page: int, colour: tuple[int, int, int]) -> Found:
@@ -117,11 +120,36 @@ def test_a_worker_that_dies_is_a_death_and_not_an_error() -> None:
     assert children.run(int, "no number", seconds=60).error == "ValueError"
 
 
+def test_time_is_on_the_clock_and_cpu_of_all_threads() -> None:
+    slept = children.run(time.sleep, 0.3, seconds=60)
+    assert slept.seconds >= 0.3 > slept.cpu_seconds
+    worked = children.run(two_threads_at_work, seconds=60)
+    assert worked.cpu_seconds > 2 * _WORK_SECONDS * 0.9
+
+
+_WORK_SECONDS = 0.1
+
+
+def two_threads_at_work() -> None:
+    def work() -> None:
+        while time.thread_time() < _WORK_SECONDS:
+            pass
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_ratios_are_of_sums_and_of_percentiles() -> None:
     def result(own: float, theirs: float, death: str | None = None) -> Result:
-        return Result("x.pdf", own, theirs, death, None, (), Verdict(expected=2, found=1))
+        times = Times(own, 2 * own), Times(theirs, theirs)
+        return Result("x.pdf", *times, death, None, (), Verdict(expected=2, found=1))
 
     report = summary([result(1.0, 4.0), result(3.0, 4.0, "timeout")])
     assert report["total_time_ratio"] == 0.5
     assert report["p99_time_ratio"] == pytest.approx(2.98 / 4, abs=0.001)
+    assert report["total_cpu_ratio"] == 1.0
+    assert report["p99_cpu_ratio"] == pytest.approx(2 * 2.98 / 4, abs=0.001)
     assert (report["found_ratio"], report["worker_deaths"]) == (0.5, 1)

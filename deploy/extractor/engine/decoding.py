@@ -1,5 +1,7 @@
 """Turns one image of a document into one file, by the cheapest way that is right.
 
+Decoding and encoding are apart: what is decoded can be encoded while the next is being decoded.
+
 In this order: the bytes of the stream where they are a JPEG or JPEG 2000 file that a viewer shows
 as the page does; a TIFF around the data of a large fax page; a PNG of the samples as they are
 packed in the stream; a PNG of the pixels as PDFium decodes them; and, where PDFium gives up, as
@@ -9,50 +11,48 @@ pikepdf and Pillow do.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pikepdf
 
-from deploy.extractor.engine import jpeg, jpeg2000, png
-from deploy.extractor.engine.compositing import (
-    BLACK,
-    matte_of,
-    opaque,
-    resized,
-    with_channel,
-    without_matte,
+from deploy.extractor.engine import jpeg, jpeg2000
+from deploy.extractor.engine.compositing import BLACK, matte_of, opaque
+from deploy.extractor.engine.encoding import (
+    DecodedImage,
+    file_of,
+    png_of_pixels,
+    png_of_samples,
+    png_with_alpha,
 )
-from deploy.extractor.engine.facts import ImageFacts, read_facts
+from deploy.extractor.engine.facts import ImageFacts, declared_pixels, read_facts
 from deploy.extractor.engine.fax import group4_as_tiff
 from deploy.extractor.engine.model import BadImage, SoftMasks
 from deploy.extractor.engine.png import Samples
-from deploy.extractor.engine.profiles import to_srgb
+from deploy.extractor.engine.profiles import in_srgb
 from deploy.extractor.engine.rendering import render, render_bilevel, render_fax
 from deploy.extractor.engine.samples import PackedSamples, read_samples, with_colours
 
 
-@dataclass(frozen=True)
-class EncodedImage:
-    """An image file in memory."""
-
-    data: bytes
-    media_type: str
-    width: int
-    height: int
-    is_mask: bool = False
-
-
 class Decoder:
-    """Encodes the images of one file as image files."""
+    """Decodes the images of one file."""
 
-    def __init__(self, pdf: pikepdf.Pdf, *, max_pixels: int, soft_masks: SoftMasks) -> None:
+    def __init__(
+        self,
+        pdf: pikepdf.Pdf,
+        *,
+        max_pixels: int,
+        soft_masks: SoftMasks,
+        make_room: Callable[[int], None],
+    ) -> None:
+        """`make_room` is called with the number of pixels before so many are decoded."""
         self._pdf = pdf
+        self._make_room = make_room
         self._max_pixels = max_pixels
         self._soft_masks = soft_masks
 
-    def files(self, image: pikepdf.Stream) -> list[EncodedImage]:
+    def files(self, image: pikepdf.Stream) -> list[DecodedImage]:
         """The image, and its mask after it where masks are wanted separately.
 
         Raises BadImage.
@@ -66,9 +66,11 @@ class Decoder:
         except Exception as error:  # whatever a decoder stumbles over is that image's problem
             raise BadImage("undecodable") from error
 
-    def _files(self, image: pikepdf.Stream) -> list[EncodedImage]:
+    def _files(self, image: pikepdf.Stream) -> list[DecodedImage]:
         facts = read_facts(image, max_pixels=self._max_pixels)
         mask = facts.soft_mask if facts.soft_mask is not None else facts.stencil_mask
+        mask_pixels = 0 if mask is None else declared_pixels(mask)
+        self._make_room(facts.width * facts.height + mask_pixels)
         is_plain = mask is None and facts.colour_key is None and not facts.soft_mask_in_data
         if self._soft_masks == "ignore" or is_plain:
             return [self._alone(image, facts)]
@@ -78,25 +80,26 @@ class Decoder:
         if alpha is None or alpha.min() == 255:
             return [self._alone(image, facts)]
         if self._soft_masks == "separate":
-            return [self._alone(image, facts), replace(_png_of_pixels(alpha), is_mask=True)]
-        colours = opaque(self._pixels(image, facts))
+            return [self._alone(image, facts), replace(png_of_pixels(alpha), is_mask=True)]
+        colours, profile = self._pixels(image, facts)
         matte = BLACK if facts.is_premultiplied and mask is None else matte_of(mask)
-        return [self._with_alpha(colours, alpha, matte)]
+        return [png_with_alpha(opaque(colours), profile, alpha, matte, self._max_pixels)]
 
-    def _alone(self, image: pikepdf.Stream, facts: ImageFacts) -> EncodedImage:
+    def _alone(self, image: pikepdf.Stream, facts: ImageFacts) -> DecodedImage:
         if facts.filters[-1:] in (("/DCTDecode",), ("/JPXDecode",)):
             original = _original_bytes(self._file_in(image, facts), facts)
             if original is not None:
                 return original
         page = group4_as_tiff(image, facts)
         if page is not None:
-            return EncodedImage(page, "image/tiff", facts.width, facts.height)
+            return file_of(page, "image/tiff", facts.width, facts.height)
         samples = self._samples(image, facts)
         if samples is not None and facts.profile is None:
-            return _png_of_samples(samples)
-        return _png_of_pixels(opaque(self._pixels(image, facts)))
+            return png_of_samples(samples)
+        pixels, profile = self._pixels(image, facts)
+        return png_of_pixels(opaque(pixels), profile)
 
-    def _mask_alone(self, mask: pikepdf.Stream) -> list[EncodedImage]:
+    def _mask_alone(self, mask: pikepdf.Stream) -> list[DecodedImage]:
         """The mask as an image, or none where it cannot be read, which viewers ignore."""
         try:
             facts = read_facts(mask, max_pixels=self._max_pixels)
@@ -110,7 +113,7 @@ class Decoder:
         """How opaque each pixel is; None where the mask cannot be read, which viewers ignore."""
         try:
             facts = read_facts(mask, max_pixels=self._max_pixels)
-            levels = self._pixels(mask, facts)
+            levels = in_srgb(*self._pixels(mask, facts))
         except MemoryError:
             raise
         except Exception:
@@ -131,29 +134,16 @@ class Decoder:
         pixels = self._decoded(image, facts)
         return pixels[:, :, 3] if pixels.ndim == 3 and pixels.shape[2] == 4 else None
 
-    def _with_alpha(
-        self, colours: Samples, alpha: Samples, matte: Sequence[float] | None
-    ) -> EncodedImage:
-        """At the size of the larger of the two: text is often a fine mask over a coarse colour."""
-        height, width = (max(a, b) for a, b in zip(colours.shape[:2], alpha.shape, strict=True))
-        if width * height > self._max_pixels:  # a wide image under a high mask
-            height, width = colours.shape[:2]
-        alpha = resized(alpha, width, height)
-        if matte is not None:
-            colours = without_matte(resized(colours, width, height), alpha, matte)
-        channels = 2 if colours.ndim == 2 else 4
-        return _png(with_channel(colours, alpha), width, height, channels)
-
-    def _pixels(self, image: pikepdf.Stream, facts: ImageFacts) -> Samples:
-        """Gray (height, width), or (height, width, channels)."""
+    def _pixels(self, image: pikepdf.Stream, facts: ImageFacts) -> tuple[Samples, bytes | None]:
+        """Gray (height, width) or (height, width, channels), and the profile they are under."""
         packed = self._samples if facts.has_two_colours else self._packed
         samples = packed(image, facts)
         pixels = None if samples is None else samples.as_pixels()
         if samples is None and facts.is_bilevel:
             pixels = self._bilevel(image, facts)
         if pixels is None:
-            return self._decoded(image, facts)
-        return pixels if facts.profile is None else to_srgb(pixels, facts.profile)
+            return self._decoded(image, facts), None
+        return pixels, facts.profile
 
     def _samples(self, image: pikepdf.Stream, facts: ImageFacts) -> PackedSamples | None:
         samples = self._packed(image, facts)
@@ -220,7 +210,7 @@ class Decoder:
             raise BadImage("too_many_pixels")
 
 
-def _original_bytes(data: bytes, facts: ImageFacts) -> EncodedImage | None:
+def _original_bytes(data: bytes, facts: ImageFacts) -> DecodedImage | None:
     if facts.decode is not None or facts.is_stencil:
         return None
     if facts.filters[-1:] == ("/DCTDecode",):
@@ -230,7 +220,7 @@ def _original_bytes(data: bytes, facts: ImageFacts) -> EncodedImage | None:
     return None
 
 
-def _original_jpeg(data: bytes, facts: ImageFacts) -> EncodedImage | None:
+def _original_jpeg(data: bytes, facts: ImageFacts) -> DecodedImage | None:
     header = jpeg.read_header(data)
     if header is None or not header.is_common or not header.is_complete:
         return None
@@ -244,10 +234,10 @@ def _original_jpeg(data: bytes, facts: ImageFacts) -> EncodedImage | None:
             transform = int(facts.last_parameters.get("/ColorTransform", 1))
         if header.viewer_sees_ycc != (transform != 0):
             return None
-    return EncodedImage(data, "image/jpeg", header.width, header.height)
+    return file_of(data, "image/jpeg", header.width, header.height)
 
 
-def _original_jpeg_2000(data: bytes, facts: ImageFacts) -> EncodedImage | None:
+def _original_jpeg_2000(data: bytes, facts: ImageFacts) -> DecodedImage | None:
     header = jpeg2000.read_header(data)
     if header is None or not header.is_plain or facts.soft_mask_in_data:
         return None
@@ -257,7 +247,7 @@ def _original_jpeg_2000(data: bytes, facts: ImageFacts) -> EncodedImage | None:
         return None
     if not header.is_jp2:
         data = jpeg2000.as_jp2(data, header)
-    return EncodedImage(data, "image/jp2", header.width, header.height)
+    return file_of(data, "image/jp2", header.width, header.height)
 
 
 def _may_stay(facts: ImageFacts, components: int, *, has_profile: bool) -> bool:
@@ -268,28 +258,3 @@ def _may_stay(facts: ImageFacts, components: int, *, has_profile: bool) -> bool:
     if space.profile is not None and not has_profile:
         return False
     return (space.kind, components) in (("gray", 1), ("rgb", 3))
-
-
-def _png_of_samples(samples: PackedSamples) -> EncodedImage:
-    height = samples.rows.shape[0]
-    data = png.encode(
-        png.in_blocks(samples.rows),
-        width=samples.width,
-        height=height,
-        bit_depth=samples.bits,
-        colour_type=samples.png_colour_type,
-        palette=samples.palette,
-    )
-    return EncodedImage(data, "image/png", samples.width, height)
-
-
-def _png_of_pixels(pixels: Samples) -> EncodedImage:
-    height, width = pixels.shape[:2]
-    channels = 1 if pixels.ndim == 2 else pixels.shape[2]
-    return _png(png.in_blocks(pixels), width, height, channels)
-
-
-def _png(blocks: Iterable[Samples], width: int, height: int, channels: int) -> EncodedImage:
-    colour_type = (png.GRAY, png.GRAY_ALPHA, png.RGB, png.RGB_ALPHA)[channels - 1]
-    data = png.encode(blocks, width=width, height=height, bit_depth=8, colour_type=colour_type)
-    return EncodedImage(data, "image/png", width, height)

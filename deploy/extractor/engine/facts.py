@@ -107,6 +107,11 @@ def read_facts(image: pikepdf.Stream, *, max_pixels: int) -> ImageFacts:
     )
 
 
+def declared_pixels(image: pikepdf.Stream) -> int:
+    """What the dictionary says, unchecked."""
+    return _integer(image.get("/Width"), 0) * _integer(image.get("/Height"), 0)
+
+
 def is_stencil_mask(image: pikepdf.Stream) -> bool:
     """Whether an image has no colours but says where to paint."""
     value: Any = image.get("/ImageMask")

@@ -34,6 +34,11 @@ def is_like_srgb(profile: bytes, components: int) -> bool:
     )
 
 
+def in_srgb(pixels: Samples, profile: bytes | None) -> Samples:
+    """Pixels that may be under a profile."""
+    return pixels if profile is None else to_srgb(pixels, profile)
+
+
 def to_srgb(pixels: Samples, profile: bytes) -> Samples:
     """Gray or RGB pixels under this profile as sRGB, gray again where no colour came out."""
     picture = Image.fromarray(np.ascontiguousarray(pixels))
