@@ -101,7 +101,9 @@ LATE_WEIGHT = 0.05
 """Of the newest poll in the mean lateness: some twenty polls tell that a worker became busy."""
 LATEST_S = 1.0
 """No poll counts as later: it was an outage or a throttle, and says nothing of the next."""
-GROWTH_BOUNDS = (0.01, 2.0)
+GROWTH_BOUNDS = (0.03, 2.0)
+"""A lag of three hundredths of the run time is worth no further poll: where run times are known
+well, jobs take fewer polls than with doubling and not a smaller lag."""
 HORIZON_CEILINGS = 100
 """Times the ceiling: beyond it every schedule polls at the ceiling, so nothing is to be planned."""
 _HALVINGS = 9

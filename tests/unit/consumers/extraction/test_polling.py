@@ -149,6 +149,17 @@ def test_the_default_keeps_lag_and_polls_with_jobs_side_by_side_and_answers_that
     assert mean_polls(found["default"]) <= mean_polls(found["doubling"])
 
 
+def test_where_run_times_are_known_well_polls_are_saved_and_not_spent_on_a_smaller_lag() -> None:
+    rng, found = random.Random(1), []
+    jobs = [Job(20.0 * rng.lognormvariate(0, 0.02), 1) for _ in range(6000)]
+    for schedule in (Learned(), Doubling()):
+        polled = poll_together(schedule, LONG, jobs, per_s=100, begun_s=0.02, late_s=0.03)
+        found.append(polled[-2000:])
+    learned, doubling = found
+    assert mean_polls(learned) <= 0.7 * mean_polls(doubling)
+    assert lag_share_p95(learned) <= 0.04
+
+
 def test_a_worker_that_begins_to_wait_late_makes_no_more_polls_than_doubling_there() -> None:
     jobs, found = list(mix(3000, per_page_s=2.0, sigma=0.1, seed=1)), []
     for schedule in (Learned(), Doubling()):
