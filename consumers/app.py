@@ -34,6 +34,7 @@ from consumers.memory import calm_collector, trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
+from consumers.one_core import OneCore
 from consumers.providers.protocol import Abilities
 from consumers.providers.regions import RegionCutter
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
@@ -157,6 +158,9 @@ class Application:
         self._gauges = Gauges(self.metrics)
         self._looked, self._trimmed = 0.0, time.monotonic()
         self._trim = trimmer()
+        self._core = OneCore() if settings.worker.one_core else None
+        if self._core is not None:
+            stack.callback(self._core.leave)
         self._look(time.monotonic())
         try:
             self.health = HealthServer(
@@ -212,6 +216,8 @@ class Application:
         if now - self._trimmed >= TRIM_S:
             self._trimmed = now
             self._trim()
+        if self._core is not None:
+            self._core.look()
         workspace = self.services.workspace
         workspace.remove_expired()
         self._has_room = workspace.has_room(int(workspace.quota_bytes * ROOM_KEPT))

@@ -1,7 +1,8 @@
 """The process that the sandbox processes are forked from: one thread, engines imported.
 
-Started by the worker as `python -m consumers.extraction.sandbox.nursery FD DIR`, where FD is a
-socket and DIR its temporary directory, which it removes at its end.
+Started by the worker as `python -m consumers.extraction.sandbox.nursery FD DIR CORES`, where FD is
+a socket, DIR its temporary directory, which it removes at its end, and CORES the processor cores to
+run on, separated by commas, as the worker may keep to one.
 Requests: `spawn` (with the child's end of its socket) and `end` (kill if alive, and say how it
 ended). When the worker goes away, however it does, the socket closes and every child is killed.
 A child stays a zombie until `end`, so its process id cannot come to mean another process.
@@ -27,6 +28,7 @@ _PATIENCE_SECONDS = 5.0
 
 def main() -> None:
     connection, temporary = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    _run_on([int(core) for core in sys.argv[3].split(",") if core])
     try:
         _import_engines()
     except Exception as error:
@@ -47,6 +49,12 @@ def main() -> None:
                 os.kill(child, signal.SIGKILL)
         # A worker that was killed cannot remove it any more.
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _run_on(cores: list[int]) -> None:
+    if cores:
+        with contextlib.suppress(OSError):  # taken away since: those of the worker will do
+            os.sched_setaffinity(0, cores)
 
 
 def _import_engines() -> None:

@@ -19,6 +19,7 @@ import consumers
 from consumers.extraction.sandbox import channel
 from consumers.extraction.sandbox.errors import SandboxUnavailable
 from consumers.extraction.sandbox.limits import SandboxLimits
+from consumers.one_core import ALL_CORES
 
 _START_SECONDS = 60.0  # importing the engines takes 0.5 s of CPU; a loaded machine may be slow
 _COMMAND_SECONDS = 15.0
@@ -50,6 +51,7 @@ class Nursery:
                     "consumers.extraction.sandbox.nursery",
                     str(theirs.fileno()),
                     self._temporary.name,
+                    ",".join(map(str, sorted(ALL_CORES))),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
