@@ -360,7 +360,7 @@ class LocalDocument:
             max_pages=limits.max_pages,
             accept_header_offset=limits.accept_header_offset,
         )
-        path, page_map = sources[0].path, None
+        path, sha256, page_map = sources[0].path, sources[0].sha256, None
         if self._assembles:
             assert self._files is not None
             path = self._files.file(ASSEMBLED)
@@ -376,9 +376,10 @@ class LocalDocument:
             assembled: Assembled = yield from self._assemble(
                 self._scope, parts, self._files, ASSEMBLED
             )
-            page_map = assembled.page_map
+            sha256, page_map = assembled.sha256, assembled.page_map
         inspection: Inspection = yield from self._sandboxed(
-            self._scope, partial(services.sandbox.inspect, path, inspection_limits)
+            self._scope,
+            partial(services.sandbox.inspect, path, inspection_limits, sha256=sha256),
         )
         as_it_came = inspection
         if page_map is None and inspection.seen_differently:
@@ -413,9 +414,10 @@ class LocalDocument:
         copy = files.file(ASSEMBLED)
         try:
             part = AssemblyPart(path, rebuild=True)
-            yield from self._assemble(self._scope, [part], files, ASSEMBLED)
+            made: Assembled = yield from self._assemble(self._scope, [part], files, ASSEMBLED)
             rebuilt: Inspection = yield from self._sandboxed(
-                self._scope, partial(self._services.sandbox.inspect, copy, limits)
+                self._scope,
+                partial(self._services.sandbox.inspect, copy, limits, sha256=made.sha256),
             )
         except DocumentFailed:
             rebuilt = inspection

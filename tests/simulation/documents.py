@@ -90,13 +90,18 @@ class SimSandbox:
         self._trouble = trouble
 
     def inspect(
-        self, path: Path, limits: InspectionLimits, password: str | None = None
+        self,
+        path: Path,
+        limits: InspectionLimits,
+        password: str | None = None,
+        *,
+        sha256: str | None = None,
     ) -> Inspection:
         data = path.read_bytes()
         self._trouble("inspect")
         read = _checked(data)
         return Inspection(
-            sha256=hashlib.sha256(data).hexdigest(),
+            sha256=sha256 or hashlib.sha256(data).hexdigest(),
             bytes=len(data),
             pages=len(read.pages),
             encrypted=False,

@@ -54,8 +54,9 @@ def inspect_pdf(
     limits: InspectionLimits,
     password: str | None = None,
     first_engine_seconds: float | None = None,
+    sha256: str | None = None,
 ) -> Inspection:
-    """Inspect an open PDF file (seekable, at any position).
+    """Inspect an open PDF file (seekable, at any position). Whoever knows its checksum gives it.
 
     `first_engine_seconds` is the CPU time that pypdf may use before pikepdf is asked; None for no
     bound. It needs to run in the main thread of its process.
@@ -78,7 +79,7 @@ def inspect_pdf(
             "too_many_pages", {"pages": counted.pages, "max_pages": limits.max_pages}
         )
     return Inspection(
-        sha256=_sha256(file),
+        sha256=sha256 or _sha256(file),
         bytes=size,
         pages=counted.pages,
         encrypted=counted.encrypted,

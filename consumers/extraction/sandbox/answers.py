@@ -77,11 +77,14 @@ def wrote_nothing_more(answer: Mapping[str, Any]) -> bool:
     return "os_error" in answer
 
 
-def inspection(answer: Mapping[str, Any], limits: InspectionLimits) -> Inspection:
+def inspection(
+    answer: Mapping[str, Any], limits: InspectionLimits, sha256: str | None = None
+) -> Inspection:
+    """`sha256`: what the process was told."""
     value = _mapping(answer, "inspection")
     libmagic_type = value.get("libmagic_type")
     return Inspection(
-        sha256=_text(value.get("sha256"), _SHA256),
+        sha256=sha256 or _text(value.get("sha256"), _SHA256),
         bytes=_number(value, "bytes", maximum=limits.max_bytes),
         pages=_number(value, "pages", minimum=1, maximum=limits.max_pages),
         encrypted=_boolean(value, "encrypted"),

@@ -83,6 +83,7 @@ def _inspect(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
         InspectionLimits(**request["limits"]),
         request["password"],
         first_engine_seconds=request["cpu_seconds"] * FIRST_ENGINE_SHARE,
+        sha256=request["sha256"],
     )
     return {"inspection": asdict(inspection)}
 

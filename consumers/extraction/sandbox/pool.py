@@ -130,9 +130,18 @@ class Sandbox:
             raise SandboxUnavailable("processes for parsing documents cannot be forked") from error
 
     def inspect(
-        self, path: Path, limits: InspectionLimits, password: str | None = None
+        self,
+        path: Path,
+        limits: InspectionLimits,
+        password: str | None = None,
+        *,
+        sha256: str | None = None,
     ) -> Inspection:
-        """Raises DocumentRejected, SandboxError, and OSError if the file cannot be opened."""
+        """`sha256` (hex): where it is known, which spares a pass over the file and is believed
+        before what a process says that a document may have taken over.
+
+        Raises DocumentRejected, SandboxError, and OSError if the file cannot be opened.
+        """
         with open_for_reading([path]) as files:
             return self._call(
                 {
@@ -143,10 +152,11 @@ class Sandbox:
                         "accept_header_offset": limits.accept_header_offset,
                     },
                     "password": password,
+                    "sha256": sha256,
                 },
                 files,
                 total_bytes(files) / _PDF_BYTES_PER_SECOND,
-                lambda answer: answers.inspection(answer, limits),
+                lambda answer: answers.inspection(answer, limits, sha256),
             )
 
     def assemble(

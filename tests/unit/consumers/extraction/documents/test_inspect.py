@@ -22,6 +22,15 @@ def inspect(
     return inspect_pdf(io.BytesIO(pdf), limits, password)
 
 
+def test_a_known_checksum_spares_a_pass_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_file: object) -> str:
+        raise AssertionError("the file was read once more")
+
+    monkeypatch.setattr(inspect_module, "_sha256", never)
+    known = "c" * 64
+    assert inspect_pdf(io.BytesIO(pdfs.pages(1)), LIMITS, sha256=known).sha256 == known
+
+
 def rejection(
     pdf: bytes, limits: InspectionLimits = LIMITS, password: str | None = None
 ) -> DocumentRejected:

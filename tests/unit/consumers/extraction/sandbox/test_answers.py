@@ -44,6 +44,12 @@ def test_a_good_inspection_is_taken() -> None:
     assert (taken.pages, taken.seen_differently) == (2, True)
 
 
+def test_a_process_cannot_say_that_it_was_another_document() -> None:
+    known = "c" * 64
+    taken = answers.inspection({"inspection": INSPECTION}, InspectionLimits(), known)
+    assert taken.sha256 == known
+
+
 @pytest.mark.parametrize(
     ("member", "value"),
     [

@@ -120,6 +120,13 @@ def test_a_document_is_inspected(shared_sandbox: Sandbox, small: Path) -> None:
     assert 0 < shared_sandbox.peak_bytes < 256 * MIB
 
 
+def test_a_checksum_that_is_known_stays(shared_sandbox: Sandbox, small: Path) -> None:
+    known = "c" * 64
+    assert shared_sandbox.inspect(small, LIMITS, sha256=known).sha256 == known
+    made = shared_sandbox.inspect(small, LIMITS).sha256
+    assert made == hashlib.sha256(small.read_bytes()).hexdigest()
+
+
 def test_a_rejection_keeps_its_reason_and_numbers(shared_sandbox: Sandbox, small: Path) -> None:
     with pytest.raises(DocumentRejected) as rejected:
         shared_sandbox.inspect(small, InspectionLimits(max_pages=1))
