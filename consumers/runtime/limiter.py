@@ -97,10 +97,7 @@ class Limiter:
             entry = self._shares[share] = _Share()
         if not self._turns and self._in_use < self.capacity:  # nobody to be fair to
             request._on_grant = None
-            self._arrivals += 1
-            self._now += 1 + entry.held
-            self._in_use += 1
-            entry.held += 1
+            self._hold(entry, self._now + 1 + entry.held)
             on_grant(Permit(self, share))
             return request
         self._waiting += 1
@@ -121,15 +118,18 @@ class Limiter:
             request = entry.queue.popleft()
             on_grant, request._on_grant = request._on_grant, None
             if on_grant is not None:
-                self._now = max(self._now, turn)
-                self._in_use += 1
+                self._hold(entry, turn)
                 self._waiting -= 1
-                entry.held += 1
             if entry.queue:
                 self._take_turn(share, entry)
             self._forget_if_idle(share, entry)
             if on_grant is not None:
                 on_grant(Permit(self, share))
+
+    def _hold(self, entry: _Share, turn: int) -> None:
+        self._now = max(self._now, turn)
+        self._in_use += 1
+        entry.held += 1
 
     def _release(self, share: str) -> None:
         entry = self._shares[share]
