@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from consumers.seccomp import forbid_sockets
 from deploy.extractor.engine.model import (
     EncryptedDocument,
     Extraction,
@@ -156,11 +157,15 @@ def die_with_the_service(service_pid: int) -> None:
 
 
 def cut_off_network() -> bool:
-    """Move into an empty network namespace; False where the kernel does not permit it."""
+    """Move into an empty network namespace or, where that is forbidden, give up sockets.
+
+    Before there is a second thread. Returns whether the kernel did either.
+    """
     unshare = getattr(ctypes.CDLL(None, use_errno=True), "unshare", None)
-    if unshare is None:
-        return False
-    return bool(unshare(_CLONE_NEWNET) == 0 or unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0)
+    isolated = unshare is not None and (
+        unshare(_CLONE_NEWNET) == 0 or unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
+    )
+    return isolated or forbid_sockets()
 
 
 def take_over_stdout() -> BinaryIO:

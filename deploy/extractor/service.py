@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from deploy.extractor import signing
-from deploy.extractor.contract import ApiError, RequestError
+from deploy.extractor.contract import ApiError, JobStatus, RequestError
 from deploy.extractor.datadir import DataDir
 from deploy.extractor.dispatcher import Dispatcher
 from deploy.extractor.metrics import Metrics
@@ -55,9 +55,7 @@ class ExtractionService:
 
     async def start(self) -> None:
         unfinished = self.store.recover(self.settings.max_attempts, time.time())
-        for job_id in self.files.job_ids_on_disk() - self.store.known_ids():
-            self.files.remove_job(job_id)
-            self.metrics.jobs_removed.labels("orphan").inc()
+        self._remove_what_a_crash_left()
         for job_id in unfinished:
             self.dispatcher.enqueue(job_id)
         self.dispatcher.start()
@@ -176,6 +174,19 @@ class ExtractionService:
             await asyncio.to_thread(self.files.remove_job, job_id)
             self.metrics.jobs_removed.labels("age").inc()
         return len(expired)
+
+    def _remove_what_a_crash_left(self) -> None:
+        """Files are removed after their job's end is recorded; a crash comes between the two."""
+        statuses = self.store.statuses()
+        for job_id in self.files.job_ids_on_disk():
+            status = statuses.get(job_id)
+            if status is None:
+                self.files.remove_job(job_id)
+                self.metrics.jobs_removed.labels("orphan").inc()
+            elif status is JobStatus.FAILED:
+                self.files.remove_job(job_id)
+            elif status is JobStatus.COMPLETED:
+                self.files.remove_input(job_id)
 
     async def _sweep_for_ever(self) -> None:
         while True:

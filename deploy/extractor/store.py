@@ -273,8 +273,10 @@ class JobStore:
     def is_known_key(self, key_digest: str) -> bool:
         return _by_key(self._reader, key_digest) is not None
 
-    def known_ids(self) -> set[str]:
-        return {row[0] for row in self._reader.execute("SELECT id FROM jobs")}
+    def statuses(self) -> dict[str, JobStatus]:
+        """Of all jobs, by id."""
+        rows = self._reader.execute("SELECT id, status FROM jobs")
+        return {job_id: JobStatus(status) for job_id, status in rows}
 
     def _transaction(self, *, durable: bool) -> _Transaction:
         return _Transaction(self._writer, durable)

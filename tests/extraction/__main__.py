@@ -1,9 +1,12 @@
-"""`python -m tests.extraction FOLDER [--json]`: how good and how fast the engine is on a folder.
+"""`python -m tests.extraction FOLDER [--json] [--check]`: how good and how fast the engine is.
 
 FOLDER has PDFs and a manifest.csv that lists the distinct images each page draws. The last line
 is JSON. Images are compared with poppler's `pdfimages`; without it only their number is. Times are
 those of the engine and of a loop over pypdf's `page.images`, by turns in the same run: on the clock
 in `time`, which a busy machine disturbs, and of the processors, of all threads, in `cpu`.
+
+With `--check` it ends with 1, and names the figures, where they are not as `bounds.py` has them; of
+times only with `--times`.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.extraction import children, engines, judging, poppler
+from tests.extraction import bounds, children, engines, judging, poppler
 from tests.extraction.children import Outcome
 from tests.extraction.engines import Answer
 from tests.extraction.judging import Verdict
@@ -62,15 +65,19 @@ def main() -> int:
         print("pdfimages (poppler-utils) is not installed: pixels are not compared")
     results = []
     for file in files:
-        result = _measure(file, arguments.seconds)
+        result = _measure(file, arguments.seconds, arguments.rounds)
         results.append(result)
         if not arguments.json:
             _print(result)
     for result in results if arguments.json else []:
         if result.verdict and result.verdict.notes:
             _print(result)
-    print(json.dumps(summary(results)))
-    return 0
+    figures = summary(results)
+    missed = bounds.missed(figures, times=arguments.times) if arguments.check else []
+    for line in missed:
+        print(f"missed: {line}")
+    print(json.dumps(figures))
+    return 1 if missed else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -78,13 +85,21 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true", help="only what differs, then the summary")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit for an engine and file")
-    return parser.parse_args()
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of both engines on each file")
+    parser.add_argument("--check", action="store_true", help="end with 1 unless images are right")
+    parser.add_argument("--times", action="store_true", help="with --check: and times, too")
+    arguments = parser.parse_args()
+    if arguments.times and not arguments.check:
+        parser.error("--times goes with --check")
+    if arguments.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    return arguments
 
 
-def _measure(file: CorpusFile, seconds: float) -> Result:
+def _measure(file: CorpusFile, seconds: float, rounds: int) -> Result:
     with tempfile.TemporaryDirectory(prefix="extraction-") as name:
         folder = Path(name)
-        own, theirs = _timed(file, folder / "own", seconds)
+        own, theirs = _timed(file, folder / "own", seconds, rounds)
         answer = own[-1].value if isinstance(own[-1].value, Answer) else Answer((), ())
         verdict = _verdict(file, answer, folder / "oracle")
     return Result(
@@ -99,13 +114,13 @@ def _measure(file: CorpusFile, seconds: float) -> Result:
 
 
 def _timed(
-    file: CorpusFile, out_dir: Path, seconds: float
+    file: CorpusFile, out_dir: Path, seconds: float, rounds: int
 ) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]]:
     """Both engines on one file, by turns."""
     out_dir.mkdir()
     pairs: list[tuple[Outcome, Outcome]] = []
     spent = 0.0
-    while len(pairs) < _ROUNDS and spent < _PATIENCE_SECONDS:
+    while len(pairs) < rounds and spent < _PATIENCE_SECONDS:
         own = children.run(engines.ours, file.path, out_dir, file.password, seconds=seconds)
         theirs = children.run(engines.pypdf_images, file.path, file.password, seconds=seconds)
         pairs.append((own, theirs))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from tests import pdfs
-from tests.extraction import children, judging, poppler
+from tests.extraction import bounds, children, judging, poppler
 from tests.extraction.__main__ import Result, Times, summary
 from tests.extraction.engines import Found
 from tests.extraction.judging import Verdict
 
+ROOT = Path(__file__).parents[2]
 needs_poppler = pytest.mark.skipif(
     shutil.which("pdfimages") is None, reason="pdfimages (poppler-utils) is not installed"
 )
@@ -36,6 +39,19 @@ def write_corpus(folder: Path, files: dict[str, tuple[bytes, str, str]]) -> None
             rows.writerow([name, pages, images, ""])
 
 
+def run_evaluation(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+    finished = subprocess.run(
+        [sys.executable, "-m", "tests.extraction", str(folder), "--json", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=170,
+        check=False,
+    )
+    assert finished.stderr == ""
+    return finished.returncode, json.loads(finished.stdout.splitlines()[-1]), finished.stdout
+
+
 def test_a_folder_is_measured_and_the_last_line_is_json(tmp_path: Path) -> None:
     files = {
         "shared.pdf": (pdfs.shared_resources(3), "3", "1:1 2:1 3:1"),
@@ -44,14 +60,8 @@ def test_a_folder_is_measured_and_the_last_line_is_json(tmp_path: Path) -> None:
         "junk.pdf": (pdfs.not_a_pdf("text"), "", ""),
     }
     write_corpus(tmp_path / "corpus", files)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.extraction", str(tmp_path / "corpus"), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
-    report = json.loads(done.stdout.splitlines()[-1])
+    code, report, _ = run_evaluation(tmp_path / "corpus")
+    assert code == 0
     assert report["files"] == 4
     assert report["expected_images"] == 4
     assert report["found_ratio"] == 1.0
@@ -60,6 +70,77 @@ def test_a_folder_is_measured_and_the_last_line_is_json(tmp_path: Path) -> None:
     assert report["total_time_ratio"] > 0
     assert report["p99_time_ratio"] > 0
     assert report["p99_cpu_ratio"] > 0
+
+
+GOOD = {
+    "found_ratio": 0.97,
+    "pixels_ratio": 0.97,
+    "foreign_images": 0,
+    "worker_deaths": 0,
+    "total_time_ratio": 0.5,
+    "p99_time_ratio": 0.1,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("found_ratio", 0.9699),
+        ("found_ratio", None),
+        ("pixels_ratio", 0.9699),
+        ("pixels_ratio", None),
+        ("foreign_images", 1),
+        ("worker_deaths", 1),
+        ("total_time_ratio", 0.5001),
+        ("p99_time_ratio", 0.1001),
+        ("p99_time_ratio", None),
+    ],
+)
+def test_each_figure_has_its_bound_and_times_only_where_they_are_asked_for(
+    name: str, figure: float | None
+) -> None:
+    assert bounds.missed(GOOD, times=True) == []
+    (line,) = bounds.missed(GOOD | {name: figure}, times=True)
+    assert line.startswith(f"{name} is {figure}, not at ")
+    is_time = "time" in name
+    assert bounds.missed(GOOD | {name: figure}, times=False) == ([] if is_time else [line])
+
+
+@needs_poppler
+@pytest.mark.parametrize(("images", "code"), [("1:1", 0), ("1:2", 1)])
+def test_a_check_ends_badly_where_a_figure_is_out_of_bounds_and_names_it(
+    tmp_path: Path, images: str, code: int
+) -> None:
+    write_corpus(tmp_path / "corpus", {"scan.pdf": (pdfs.one_page_scan(), "1", images)})
+    ended, report, printed = run_evaluation(tmp_path / "corpus", "--check", "--rounds", "1")
+    assert ended == code
+    assert ("missed: found_ratio is 0.5, not at least 0.97" in printed) == bool(code)
+    assert report["found_ratio"] == (0.5 if code else 1.0)
+    without_check, _, _ = run_evaluation(tmp_path / "corpus", "--rounds", "1")
+    assert without_check == 0
+
+
+def test_times_are_looked_at_by_a_check_only(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.extraction", str(tmp_path), "--times"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--times goes with --check" in done.stderr
+
+
+@needs_poppler
+@pytest.mark.slow
+def test_the_images_of_the_reference_corpus_are_found_and_right() -> None:
+    folder = (ROOT / os.environ.get("CORPUS_DIR", "../shared/corpus")).resolve()
+    if not (folder / "manifest.csv").exists():
+        pytest.skip("no reference corpus: set CORPUS_DIR to a folder with a manifest.csv")
+    code, report, printed = run_evaluation(folder, "--check", "--rounds", "1")
+    assert code == 0, printed
+    assert report["files"] > 0
 
 
 def found(folder: Path, page: int, colour: tuple[int, int, int]) -> Found:

@@ -20,7 +20,8 @@ import sys
 import time
 import warnings
 
-from consumers.extraction.sandbox import channel, confine, seccomp
+from consumers import seccomp
+from consumers.extraction.sandbox import channel, confine
 
 _GRACE_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0

@@ -11,12 +11,11 @@ const pdf = await readFile(file);
 const headers = { authorization: `Bearer ${process.env.EXTRACTOR_TOKEN}` };
 
 async function call(url, options) {
-  for (;;) {
-    const answer = await fetch(url, { redirect: "error", ...options });
-    if (answer.ok) return answer;
-    if (![429, 503].includes(answer.status)) throw new Error(`${answer.status} ${await answer.text()}`);
-    await sleep(1000 * Number(answer.headers.get("retry-after") ?? 1)); // busy: not a failure
-  }
+  const answer = await fetch(url, { redirect: "error", ...options });
+  if (answer.ok) return answer;
+  if (![429, 503].includes(answer.status)) throw new Error(`${answer.status} ${await answer.text()}`);
+  await sleep(1000 * Number(answer.headers.get("retry-after") ?? 1)); // busy: not a failure
+  return call(url, options);
 }
 
 const form = new FormData();
@@ -25,8 +24,7 @@ form.set("file", new Blob([pdf], { type: "application/pdf" }), "document.pdf");
 const key = { ...headers, "idempotency-key": sha256(pdf) };
 const { job_id } = await (await call(`${base}/pdf/extract_images`, { method: "POST", headers: key, body: form })).json();
 let job;
-do job = await (await call(`${base}/pdf/job/get/${job_id}?wait=20`, { headers })).json();
-while (!["completed", "failed"].includes(job.status));
+do job = await (await call(`${base}/pdf/job/get/${job_id}?wait=20`, { headers })).json(); while (!job.finished_at);
 if (job.status === "failed") throw new Error(`job ${job_id}: ${JSON.stringify(job.error)}`);
 
 await mkdir(outDir, { recursive: true });

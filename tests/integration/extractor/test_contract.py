@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 import requests
 
+from deploy.extractor import contract
 from tests.integration.extractor.engines import IMAGE, document
-from tests.integration.extractor.running import PATIENCE_S, Service, wait_until
+from tests.integration.extractor.running import PATIENCE_S, PROJECT, Service, wait_until
+
+ALL_PATHS = {path for name, path in vars(contract).items() if name.endswith("_PATH")}
 
 
 def a_key() -> str:
@@ -346,6 +349,21 @@ def test_discovery_health_and_metrics_are_public(service: Service) -> None:
     names = re.findall(r"^# TYPE (\w+)", metrics, re.MULTILINE)
     assert names
     assert all(name.startswith("extractor_") for name in names)
+
+
+def test_the_readme_tells_what_needs_the_token(service: Service) -> None:
+    readme = (PROJECT / "deploy/extractor/README.md").read_text()
+    rows = re.findall(r"^\| (`(?:GET|POST|DELETE) .*?) \| ", readme, re.MULTILINE)
+    (guarded,) = re.findall(r"^Paths below `(\S+)` need `Authorization", readme, re.MULTILINE)
+    seen = set()
+    for row in rows:
+        method, paths = row[1:].split(" ", 1)
+        for path in re.findall(r"(/[a-z0-9_/]+(?:\{\w+\})?)[?`]", paths):
+            url = service.url + re.sub(r"\{\w+\}", "0" * 32, path)
+            status = requests.request(method, url, timeout=PATIENCE_S).status_code
+            assert (status == 401) == path.startswith(guarded), f"{method} {path}"
+            seen.add(path)
+    assert {*ALL_PATHS, "/health", "/metrics"} == seen
 
 
 @pytest.mark.parametrize(("method", "status"), [("GET", 405), ("PUT", 405)])

@@ -6,7 +6,9 @@ import io
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ import requests
 from PIL import Image
 
 from tests import pdfs
-from tests.integration.extractor.running import PATIENCE_S, PROJECT, TOKEN, Service
+from tests.integration.extractor.engines import document
+from tests.integration.extractor.running import PATIENCE_S, PROJECT, TOKEN, Service, wait_until
 
 CLIENT = PROJECT / "deploy" / "extractor" / "examples" / "client.mjs"
 
@@ -70,18 +73,43 @@ def test_a_document_without_images_completes_with_none(service: Service) -> None
     assert (job["status"], job["images"]) == ("completed", [])
 
 
-def run_client(service: Service, pdf: Path, out_dir: Path) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    stdout: str
+    stderr: str
+
+
+@contextmanager
+def client(service: Service, pdf: Path, out_dir: Path) -> Iterator[Callable[[], Ended]]:
+    """The example client at work; what it yields waits for its end."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("Node.js is not installed, so the example client cannot be run")
-    return subprocess.run(
+        missing = "Node.js is not installed, so the example client cannot be run"
+        if os.environ.get("REQUIRE_REAL_KAFKA") == "1":
+            pytest.fail(f"REQUIRE_REAL_KAFKA=1, but {missing}")
+        pytest.skip(missing)
+    with subprocess.Popen(
         [node, str(CLIENT), str(pdf), str(out_dir)],
         env={**os.environ, "EXTRACTOR_URL": service.url, "EXTRACTOR_TOKEN": TOKEN},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    ) as process:
+
+        def end() -> Ended:
+            stdout, stderr = process.communicate(timeout=PATIENCE_S)
+            return Ended(process.returncode, stdout, stderr)
+
+        try:
+            yield end
+        finally:
+            process.kill()
+
+
+def run_client(service: Service, pdf: Path, out_dir: Path) -> Ended:
+    with client(service, pdf, out_dir) as end:
+        return end()
 
 
 def test_the_node_client_downloads_the_images_and_makes_one_job_for_two_runs(
@@ -93,7 +121,7 @@ def test_the_node_client_downloads_the_images_and_makes_one_job_for_two_runs(
     before = service.metric(accepted)
     for run in ("first", "second"):
         ended = run_client(service, pdf, tmp_path / run)
-        assert ended.returncode == 0, ended.stderr
+        assert ended.code == 0, ended.stderr
         assert ended.stdout.startswith("4 images of 2 pages")
         names = sorted(path.name for path in (tmp_path / run).iterdir())
         assert names == [f"page-00{p}-image-00{i}.png" for p in (1, 2) for i in (1, 2)]
@@ -108,5 +136,31 @@ def test_the_node_client_ends_with_the_reason_of_a_failed_job(
     pdf = tmp_path / "document.pdf"
     pdf.write_bytes(pdfs.encrypted("secret"))
     ended = run_client(service, pdf, tmp_path / "out")
-    assert ended.returncode == 1
+    assert ended.code == 1
     assert "encrypted" in ended.stderr
+
+
+def test_the_node_client_waits_where_the_queue_is_full(tmp_path: Path, hold: Path) -> None:
+    pdf = tmp_path / "document.pdf"
+    pdf.write_bytes(document("ok"))
+    with Service(tmp_path, queue_capacity=1) as busy:
+        busy.submitted(document("hold", hold))
+        wait_until(Path(f"{hold}.started").exists)  # it runs: the next one is all of the queue
+        waiting = busy.submitted(document("ok", "waiting"))
+        with client(busy, pdf, tmp_path / "out") as end:
+            wait_until(lambda: busy.metric('extractor_submits_total{outcome="queue_full"}') > 0)
+            hold.touch()
+            ended = end()
+        assert (ended.code, ended.stderr) == (0, "")
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["page-001-image-001.png"]
+        assert busy.finished(waiting)["status"] == "completed"
+
+
+def test_a_run_that_requires_real_servers_requires_node_too(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    for required, ending in (("1", pytest.fail.Exception), ("", pytest.skip.Exception)):
+        monkeypatch.setenv("REQUIRE_REAL_KAFKA", required)
+        with pytest.raises(ending, match=r"Node\.js is not installed"):
+            run_client(service, tmp_path / "document.pdf", tmp_path / "out")

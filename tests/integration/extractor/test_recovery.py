@@ -115,9 +115,26 @@ def test_a_job_that_was_running_at_every_crash_is_given_up(tmp_path: Path, hold:
             wait_until(lambda: started(hold))
             service.kill()
             Path(f"{hold}.started").unlink()
+            (service.data_dir / "outputs" / job_id / "partial.png").write_bytes(b"half an ima")
             service.start()
         job = service.finished(job_id)
         assert (job["status"], job["error"]) == ("failed", {"code": "crashed", "which": "attempts"})
+        assert service.files() == []
+
+
+def test_the_document_of_a_job_that_had_completed_is_removed_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    with Service(tmp_path) as service:
+        job_id = service.submitted(document("ok"))
+        image = service.finished(job_id)["images"][0]["url"].rpartition("/")[2]
+        service.kill()
+        # As if the kill had come between the record of the end and the removal.
+        (service.data_dir / "inputs" / f"{job_id}.pdf").write_bytes(document("ok"))
+        service.start()
+        assert service.files() == ["image-1.png"]
+        answer = requests.get(f"{service.url}/v1/files/{image}", timeout=PATIENCE_S)
+        assert answer.status_code == 200
 
 
 def test_a_partial_upload_of_a_killed_service_is_swept_at_the_next_start(tmp_path: Path) -> None:

@@ -52,9 +52,7 @@ def test_the_base_is_chosen_by_an_argument_in_every_stage() -> None:
     assert set(stages) == {"${BASE_IMAGE}"}
 
 
-def test_every_package_is_installed_by_its_hash() -> None:
-    assert "pip install --require-hashes -r /build/requirements-runtime.lock" in DOCKERFILE
-    assert "--no-deps --no-build-isolation /build" in DOCKERFILE
+def test_every_package_has_a_hash() -> None:
     assert all(hashes for _, hashes in pinned("requirements-runtime.lock").values())
 
 
@@ -83,12 +81,3 @@ def test_it_has_the_versions_that_the_tests_ran_with() -> None:
         # What builds our wheel is in an environment of its own when not in an image.
         if name != "setuptools":
             assert tested[name] == found, f"{name}: run `make lock`"
-
-
-def test_what_is_copied_is_let_through() -> None:
-    ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    assert "*" in ignored
-    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
-    for path in " ".join(copied).split():
-        assert f"!{path}" in ignored
-        assert (ROOT / path).exists()

@@ -39,7 +39,14 @@ else:
     child._OPERATIONS["connect"] = lambda request, files: {"outcome": connect(request["port"])}
 """
 )
-ALONE = "import sys\nfrom consumers.extraction.sandbox import confine, seccomp\n" + CONNECT
+ALONE = (
+    """
+import sys
+from consumers import seccomp
+from consumers.extraction.sandbox import confine
+"""
+    + CONNECT
+)
 
 
 @pytest.fixture

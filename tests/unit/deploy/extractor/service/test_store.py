@@ -172,7 +172,7 @@ def test_only_jobs_that_finished_long_ago_are_removed_by_age(store: JobStore) ->
         complete(store, job_id, now=finished)
     accept(store, "waiting", now=0.0)
     assert store.delete_finished_before(20.0) == ["old"]
-    assert store.known_ids() == {"new", "waiting"}
+    assert store.statuses() == {"new": JobStatus.COMPLETED, "waiting": JobStatus.QUEUED}
 
 
 def test_a_write_that_fails_leaves_nothing_behind_and_the_store_usable(store: JobStore) -> None:

@@ -1,7 +1,8 @@
 """No new sockets, by a filter of system calls: what the kernel allows to any process.
 
-Works where containers may not have a network namespace of their own. A socket that is open already
-goes on working: a sandbox process has one, to the worker.
+Works where containers may not have a network namespace of their own: for the worker's sandbox and
+for the extraction service's workers. A socket that is open already goes on working: a process of
+the sandbox has one, to the worker.
 """
 
 from __future__ import annotations
