@@ -40,7 +40,6 @@ class Run:
         "on_end",
         "outcomes",
         "parent",
-        "root",
         "slot",
         "state",
         "tag",
@@ -54,7 +53,6 @@ class Run:
         self.task = task
         self.parent = parent
         self.slot = slot
-        self.root: Run = parent.root if parent is not None else self
         self.state = State.NEW
         self.value: Any = None
         self.error: BaseException | None = None
@@ -69,3 +67,11 @@ class Run:
         self.on_end: Callable[[Outcome], None] | None = None
         self.draining = False
         self.cancelled = False
+
+    @property
+    def root(self) -> Run:
+        """Climbed to each time: a run that held itself would be left to the cycle collector."""
+        run = self
+        while run.parent is not None:
+            run = run.parent
+        return run

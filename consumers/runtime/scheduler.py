@@ -389,8 +389,9 @@ class Scheduler:
             runs.discard(run)
             if not runs:
                 del self._roots[run.tag]
-            if run.on_end is not None:
-                run.on_end(outcome)
+            on_end, run.on_end = run.on_end, None  # which mostly holds this run's handle
+            if on_end is not None:
+                on_end(outcome)
             return
         parent.outcomes[run.slot] = outcome
         parent.closed_child |= isinstance(outcome.error, TaskClosed)

@@ -46,7 +46,9 @@ class Response:
         self._connection: HTTPConnection | None = connection
         self._keep = keep
         self._has_body = has_body
-        self._parser = HttpResponseParser(self)
+        # It holds methods of this answer, so it is let go as soon as nothing is to come: a cycle
+        # would keep both until the collector looks, and there are a dozen answers a document.
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._pieces: deque[bytes] = deque()
         self._head_bytes = 0
         self._head_done = self._complete = False
@@ -89,6 +91,7 @@ class Response:
     def close(self) -> None:
         """Drops what was not read, together with its connection: draining what a peer goes on
         sending could take for ever. Safe to call at any time."""
+        self._parser = None
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -103,10 +106,12 @@ class Response:
             self.headers.add(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
+        parser = self._parser
+        assert parser is not None
+        status = parser.get_status_code()
         if status >= 200 and not self._complete:
             self.status = status
-            self._reusable &= self._parser.should_keep_alive()
+            self._reusable &= parser.should_keep_alive()
             self._head_done = True
 
     def on_body(self, piece: bytes) -> None:
@@ -142,6 +147,7 @@ class Response:
             self._release()
 
     def _fed(self, data: bytes) -> None:
+        assert self._parser is not None
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
@@ -164,6 +170,7 @@ class Response:
         self._complete = True
 
     def _release(self) -> None:
+        self._parser = None
         connection, self._connection = self._connection, None
         if connection is None:
             return

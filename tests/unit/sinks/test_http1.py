@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import select
 import socket
@@ -318,3 +319,24 @@ def test_a_head_that_drips_in_ends() -> None:
         with pytest.raises(TimedOut):
             ask(origin(server), read_seconds=0.1)
         ended.set()
+
+
+def test_answers_leave_nothing_to_the_cycle_collector() -> None:
+    """Read to the end, closed early, or broken: nothing is kept until the collector looks."""
+    count = 20
+    broken = b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"
+    with serving(*[OK] * count, broken, *[OK] * count) as server:
+        to = origin(server)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(count):
+                ask(to).read1()
+            with pytest.raises(Broken):
+                ask(to)
+            for _ in range(count):
+                ask(to).close()
+            assert gc.collect() < count
+        finally:
+            gc.enable()
+            to.close()

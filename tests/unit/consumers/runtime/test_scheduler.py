@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -688,3 +690,33 @@ def test_a_task_that_can_run_is_not_held_up() -> None:
     assert scheduler.step(0)
     assert len(ended) == 1
     assert scheduler.waited == before
+
+
+def test_ended_tasks_leave_nothing_to_the_cycle_collector(h: Harness) -> None:
+    """A worker's collector rests for thousands of documents, and what it would free stays until
+    then."""
+
+    def child() -> Task:
+        return (yield Perform("io", lambda: "done"))
+
+    def parent() -> Task:
+        yield Sleep(0.0)
+        return (yield Together([child(), child()]))
+
+    count = 50
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(count):
+            holder: list[Any] = []
+            holder.append(h.scheduler.start(parent(), partial(_ended, h, holder), "t"))
+            del holder
+        h.clock.advance(1.0)
+        h.until_ended(count)
+        assert gc.collect() < count
+    finally:
+        gc.enable()
+
+
+def _ended(h: Harness, _holder: list[Any], outcome: Outcome) -> None:
+    h.ended.append(outcome)
