@@ -6,6 +6,7 @@ value comes from the job record, never from the writer's clock, host or luck.
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
@@ -49,6 +50,9 @@ class ManifestImage(Contract):
     media_type: str
     width: int
     height: int
+    is_mask: bool = Field(False, exclude_if=not_)
+    """No picture of the page: the transparency of the image before it, which the policy asked for
+    as an image of its own (``soft_masks = "separate"``). Left out where false."""
 
 
 class Manifest(Contract):

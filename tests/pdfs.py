@@ -87,6 +87,23 @@ def encrypted(password: str) -> bytes:
     return buffer.getvalue()
 
 
+def with_a_soft_mask() -> bytes:
+    """One page with one image that has a soft mask."""
+    with pikepdf.new() as pdf:
+        image = solid_image(pdf, colour_of(1, 1))
+        image.SMask = pdf.make_stream(
+            bytes(range(IMAGE_SIDE_PIXELS)) * IMAGE_SIDE_PIXELS,
+            Type=pikepdf.Name.XObject,
+            Subtype=pikepdf.Name.Image,
+            Width=IMAGE_SIDE_PIXELS,
+            Height=IMAGE_SIDE_PIXELS,
+            ColorSpace=pikepdf.Name.DeviceGray,
+            BitsPerComponent=8,
+        )
+        add_page(pdf, draw_in_a_grid(["/Im1"]), {"/Im1": image})
+        return saved(pdf)
+
+
 def text_only() -> bytes:
     """One page of text that draws no image."""
     pdf = pikepdf.new()

@@ -376,6 +376,7 @@ def _upload(
         media_type=checked.media_type,
         width=checked.width,
         height=checked.height,
+        is_mask=image.remote.is_mask,
     )
 
 

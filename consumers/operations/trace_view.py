@@ -73,7 +73,8 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
     if (image := trace.image) is not None:
         where = f"page {image.page}, which is page {image.source_page} of source {image.segment}"
         yield "image", f"{image.name}: {where}"
-        yield "", f"{image.media_type}, {image.width} x {image.height}, {image.bytes:,} bytes"
+        kind = f"{image.media_type}, a mask" if image.is_mask else image.media_type
+        yield "", f"{kind}, {image.width} x {image.height}, {image.bytes:,} bytes"
         yield "", f"sha256 {image.sha256}"
         yield "", image.key
     parent = f" (from {about.parent_bundle_id})" if about.parent_bundle_id else ""

@@ -241,6 +241,7 @@ def _image(entry: Any) -> tuple[RemoteImage, dict[str, Any]]:
         media_type=media_type if isinstance(media_type, str) and len(media_type) <= 100 else None,
         sha256=sha256,
         bytes=count_of(first(entry, "bytes", "size", "size_bytes")),
+        is_mask=entry.get("is_mask") is True,
     )
     index = count_of(first(entry, "index", "order", "image_index", "position"))
     return image, {"index": index, "position": _top_left(entry), "sha256": sha256}

@@ -76,6 +76,8 @@ class RemoteImage:
     media_type: str | None = None
     sha256: str | None = None
     bytes: int | None = None
+    is_mask: bool = False
+    """The mask of another image, given as an image of its own (`SubmitOptions.soft_masks`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,10 +201,16 @@ class Service:
         return self._images(job)
 
     def _images(self, job: RemoteJob) -> tuple[RemoteImage, ...]:
-        """In another order each time; every URL says until when it works."""
+        """In another order each time; every URL says until when it works. Every second image of a
+        page is the mask of the one before."""
         expires = self.agenda.now + self.kind.url_seconds
         images = [
-            RemoteImage(page, order, url=f"https://images.test/{image}?expires={expires}")
+            RemoteImage(
+                page,
+                order,
+                url=f"https://images.test/{image}?expires={expires}",
+                is_mask=order % 2 == 1,
+            )
             for page, names in enumerate(job.document.pages, start=1)
             for order, image in enumerate(names)
         ]

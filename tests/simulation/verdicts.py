@@ -218,10 +218,12 @@ class Judge:
         for page, names_of_page in enumerate(_pages(plan), start=1):
             for index, image in enumerate(names_of_page, start=1):
                 data = image_bytes(image, plan.trait)
-                expected.append(
-                    (f"page-{page:03d}-image-{index:03d}", hashlib.sha256(data).hexdigest())
-                )
-        actual = [(image["name"], image["sha256"]) for image in manifest["images"]]
+                name, is_mask = f"page-{page:03d}-image-{index:03d}", index % 2 == 0
+                expected.append((name, hashlib.sha256(data).hexdigest(), is_mask))
+        actual = [
+            (image["name"], image["sha256"], image.get("is_mask", False))
+            for image in manifest["images"]
+        ]
         if actual != expected:
             self.world.violated(f"{plan.document_id}: wrong images: {actual}, not {expected}")
         for image in manifest["images"]:

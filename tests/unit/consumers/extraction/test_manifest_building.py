@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -21,7 +22,7 @@ from consumers.providers.protocol import PAGE_NOT_TOLD, Abilities, JobState, Job
 from schemas.base import Operation
 from schemas.canonical import canonical_json
 from schemas.job_record import JobPhase, JobRecord, JobShard
-from schemas.manifest import ManifestImage, ManifestSegment
+from schemas.manifest import Manifest, ManifestImage, ManifestSegment
 from schemas.reasons import Reason
 
 SHA = "a" * 64
@@ -177,6 +178,15 @@ def test_jobs_keep_their_pages_keys_and_submits() -> None:
         (3, 4, "key-3"),
     ]
     assert manifest.submits == 4
+
+
+def test_an_image_that_is_a_mask_says_so_and_no_other_image_says_anything() -> None:
+    mask = IMAGE.model_copy(update={"is_mask": True})
+    written = canonical_json(build_manifest(record(shard(1, 4)), [finished()], [IMAGE, mask]))
+    plain, marked = json.loads(written)["images"]
+    assert "is_mask" not in plain
+    assert marked == {**plain, "is_mask": True}
+    assert [i.is_mask for i in Manifest.model_validate_json(written).images] == [False, True]
 
 
 def test_the_manifest_is_the_same_bytes_for_every_worker() -> None:

@@ -141,6 +141,18 @@ def test_finish_times_become_rfc_3339_in_utc_or_nothing(value: object, moment: s
     assert answers.moment_of({"finished_at": value}) == moment
 
 
+@pytest.mark.parametrize(
+    ("told", "is_mask"),
+    [({"is_mask": True}, True), ({"is_mask": False}, False), ({}, False)]
+    + [({"is_mask": other}, False) for other in ("true", 1, None)],
+)
+def test_an_image_is_a_mask_only_where_the_service_says_so(
+    told: dict[str, object], is_mask: bool
+) -> None:
+    (image,) = answers.images_of([{"page": 1, "id": "a"} | told])
+    assert image.is_mask is is_mask
+
+
 def test_problems_of_another_form_than_a_code_and_a_place_are_left_out() -> None:
     told = {"problems": ["undecodable page=3 index=2", "cannot read Mr Novak's scan", 7]}
     assert answers.problems_of(told) == ("undecodable page=3 index=2",)
