@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import Code, Contract, Id, ObjectKey, Operation, Sha256
+from schemas.problems import Problem
 
 
 class ManifestSegment(Contract):
@@ -75,5 +76,8 @@ class Manifest(Contract):
     """RFC 3339 UTC: the latest end of a job by the service's own record; where it keeps none, the
     latest acceptance."""
     images: tuple[ManifestImage, ...]
+    problems: tuple[Problem, ...] = Field((), exclude_if=not_)
+    """Images and pages that the service could not give, in page order: at most a hundred, then one
+    entry ``more``. Left out where there are none."""
     parser: Code | None = None
     """Which engine counted the pages (``pypdf``, or ``pikepdf`` for damaged documents)."""

@@ -29,6 +29,7 @@ from consumers.runtime.effects import Acquire, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
 from schemas.manifest import ManifestImage
 from schemas.policy import Policy
+from schemas.problems import Problem, number_of
 from schemas.reasons import Reason
 from sinks.manifests import ManifestWrite
 
@@ -80,6 +81,8 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
         if write.outcome == "created":
             services.metrics.pages.inc(write.manifest.pages)
             services.metrics.images.inc(len(write.manifest.images))
+            _count(services, write.manifest.provider, write.manifest.problems)
+        _note(scope, write.manifest.problems)
         scope.note(
             "manifest_written",
             code=write.outcome,
@@ -87,6 +90,18 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
             pages=write.manifest.pages,
         )
     return write
+
+
+def _count(services: Services, provider: str, problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        code = problem.code.value
+        services.metrics.provider_problems.labels(provider, code).inc(problem.count or 1)
+
+
+def _note(scope: Scope, problems: Sequence[Problem]) -> None:
+    """Each of them stands in the manifest; in the ledger the first one and how many."""
+    if problems:
+        scope.note("incomplete", code=problems[0].code.value, problems=number_of(problems))
 
 
 # -- listing -----------------------------------------------------------------------------------

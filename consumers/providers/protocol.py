@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from schemas.problems import Problem
+
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
@@ -102,8 +104,8 @@ class JobStatus:
     finished_at: str | None = None
     failure_code: str | None = None
     failure_kind: str = "document"
-    problems: tuple[str, ...] = ()
-    """What a succeeded job could not give, by place (`undecodable page=3 index=2`)."""
+    problems: tuple[Problem, ...] = ()
+    """What a succeeded job could not give; pages are those of the submitted document."""
 
 
 @dataclass(frozen=True, slots=True)

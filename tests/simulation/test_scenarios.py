@@ -640,6 +640,40 @@ def test_places_for_files_and_for_jobs_are_scarce_and_nobody_waits_for_ever(
         assert reasons(world) == []
 
 
+# -- what the service could not give ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_pages_per_job", [None, 1])
+def test_what_the_service_could_not_give_is_told_and_costs_no_document(
+    simulator: Simulator, max_pages_per_job: int | None
+) -> None:
+    """The judge holds manifest and result against what was left out."""
+    before = _value(simulator, "provider_problems")
+    lines: list[dict[str, Any]] = []
+    source = SourcePlan("uploads/a.pdf", make_pdf("document", 3, Trait.FINE, random.Random(1)))
+    plan = DocumentPlan("document", (SegmentPlan(source),))
+    policy = plain_policy(sharding=Sharding(max_pages_per_job=max_pages_per_job))
+    world = simulator.run(
+        scenario(
+            EventPlan(0.0, 0, "bundle", (plan,)),
+            service=ServiceKind(leaves_out=True),
+            policy=policy,
+        ),
+        on_journal=lambda message: lines.append(json.loads(message.value or b"")),
+    )
+    assert extracted(world)
+    noted = [x for x in lines if x["event"] == "incomplete" and x["document_id"] == "document"]
+    assert [(x["code"], x["problems"], x["stage"]) for x in noted] == [
+        ("undecodable", 3, "persist")
+    ]
+    afterwards = sum(
+        x["problems"]
+        for x in lines
+        if x["event"] == "incomplete" and x["document_id"] != "document"
+    )
+    assert _value(simulator, "provider_problems") == before + 3 + afterwards
+
+
 def _value(simulator: Simulator, counter: str) -> float:
     children = getattr(simulator.metrics, counter)._metrics.values()
     return float(sum(child._value.get() for child in children))

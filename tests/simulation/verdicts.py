@@ -102,7 +102,10 @@ class Judge:
             return
         if hashlib.sha256(manifest.body).hexdigest() != body["manifest"]["sha256"]:
             self.world.violated("a result does not have its manifest's checksum")
-        for image in json.loads(manifest.body)["images"]:
+        written = json.loads(manifest.body)
+        if body.get("problems") != written.get("problems"):
+            self.world.violated("a result tells of other problems than its manifest")
+        for image in written["images"]:
             if image["key"] not in stored:
                 self.world.violated("a manifest names an image that is not stored")
 
@@ -226,6 +229,13 @@ class Judge:
         ]
         if actual != expected:
             self.world.violated(f"{plan.document_id}: wrong images: {actual}, not {expected}")
+        missing = [
+            {"code": "undecodable", "index": len(names_of_page) + 1, "page": page}
+            for page, names_of_page in enumerate(_pages(plan), start=1)
+        ]
+        told = manifest.get("problems")
+        if told != (missing if self.world.scenario.service.leaves_out else None):
+            self.world.violated(f"{plan.document_id}: wrong problems: {told}")
         for image in manifest["images"]:
             body = stored[image["key"]].body
             if hashlib.sha256(body).hexdigest() != image["sha256"]:
