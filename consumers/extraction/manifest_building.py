@@ -14,6 +14,7 @@ from consumers.providers.protocol import PAGE_NOT_TOLD, Abilities, JobStatus, Re
 from schemas.identity import idempotency_key, image_name
 from schemas.job_record import JobRecord, JobShard
 from schemas.manifest import Manifest, ManifestImage, ManifestJob
+from schemas.policy import Policy
 from schemas.problems import MAX_PROBLEMS, Problem, ProblemCode
 from schemas.reasons import Reason
 
@@ -101,6 +102,12 @@ def _placed(problem: Problem, shard: JobShard) -> Problem:
     if page is None or page > pages:
         return problem.model_copy(update={"page": None})
     return problem.model_copy(update={"page": page + shard.first_page - 1})
+
+
+def check_complete(policy: Policy, problems: Sequence[Problem]) -> None:
+    """:raises DocumentFailed: something is missing, and the policy has no use for the rest."""
+    if problems and policy.incomplete == "fail":
+        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", problems[0].code.value)
 
 
 def build_manifest(

@@ -14,9 +14,11 @@ from consumers.extraction.manifest_building import (
     Finished,
     NamedImage,
     build_manifest,
+    check_complete,
     check_pages,
     name_images,
     page_of,
+    problems_of,
 )
 from consumers.extraction.page_runs import source_page
 from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedImage
@@ -65,6 +67,14 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
     :raises RecordChanged: the record does not name these jobs any more.
     """
     with scope.stage("persist", cause="storage"):
+        record = finished[0].job.keeper.record
+        problems = problems_of(record, finished)
+        try:
+            check_complete(policy, problems)
+        except DocumentFailed:
+            _count(services, record.provider, problems)
+            _note(scope, problems)
+            raise
         named = yield from _list_images(services, scope, policy, finished)
         images: list[ManifestImage] = yield from _store_images(services, scope, policy, named)
         for item in finished:

@@ -252,6 +252,8 @@ class Judge:
     def _explained(self, reason: str, plan: DocumentPlan, record: dict[str, Any] | None) -> bool:
         if reason in BY_TRAIT.get(plan.trait, frozenset()):
             return plan.trait is not Trait.FAILS_ONCE or self._resubmits == 0
+        if reason == "provider_incomplete" and self.world.scenario.service.leaves_out:
+            return True
         if record is None:
             return False
         failed = {Trait.FAILS_ONCE: 1, Trait.FAILS_EVERY_JOB: self._resubmits}.get(plan.trait, 0)

@@ -34,6 +34,7 @@ def policy(**changes: Any) -> Policy:
         {"sharding": Sharding(max_pages_per_job=3)},
         {"forget_after_manifest": False},
         {"ordered_by_key": True},
+        {"incomplete": "fail"},
     ],
 )
 def test_patience_makes_no_new_extraction(changes: dict[str, Any]) -> None:
@@ -54,6 +55,11 @@ def test_patience_makes_no_new_extraction(changes: dict[str, Any]) -> None:
 )
 def test_what_changes_the_output_makes_a_new_extraction(changes: dict[str, Any]) -> None:
     assert policy(**changes).version != policy().version
+
+
+def test_a_policy_that_says_nothing_has_the_version_that_it_always_had() -> None:
+    """Another one would extract, and pay for, every document once more."""
+    assert policy().version == "default-27b04d3a1328"
 
 
 def test_the_version_is_safe_as_part_of_a_key() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from consumers.extraction.manifest_building import (
     Finished,
     build_manifest,
+    check_complete,
     check_pages,
     name_images,
     page_of,
@@ -25,6 +26,7 @@ from schemas.base import Operation
 from schemas.canonical import canonical_json
 from schemas.job_record import JobPhase, JobRecord, JobShard
 from schemas.manifest import Manifest, ManifestImage, ManifestSegment
+from schemas.policy import Policy
 from schemas.problems import MAX_PROBLEMS, Problem, number_of
 from schemas.reasons import Reason
 
@@ -267,6 +269,20 @@ def test_problems_are_read_back_as_they_were_written() -> None:
         {"code": "unrecognised"},
     ]
     assert Manifest.model_validate_json(written) == manifest
+
+
+@pytest.mark.parametrize("incomplete", ["accept", "fail"])
+def test_only_a_policy_that_says_so_fails_a_document_of_which_something_is_missing(
+    incomplete: Literal["accept", "fail"],
+) -> None:
+    policy = Policy(name="default", incomplete=incomplete)
+    check_complete(policy, ())
+    if incomplete == "accept":
+        check_complete(policy, [undecodable(1)])
+        return
+    with pytest.raises(DocumentFailed) as caught:
+        check_complete(policy, [undecodable(1)])
+    assert (caught.value.reason, caught.value.code) == (Reason.PROVIDER_INCOMPLETE, "undecodable")
 
 
 def test_the_manifest_is_the_same_bytes_for_every_worker() -> None:
