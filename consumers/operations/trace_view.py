@@ -16,9 +16,11 @@ from consumers.operations.trace_lines import LedgerOnly, Run, SentDeadLetter, de
 from consumers.operations.trace_report import KNOWN_ELSEWHERE, NOT_ATTEMPTS, jobs_of
 from schemas.job_record import JobRecord
 from schemas.manifest import Manifest
+from schemas.problems import Problem, number_of
 
 BAR = 44
 HISTORY = 60
+PROBLEMS = 10
 _IN_OTHER_COLUMNS = frozenset({"at", "stage", "event", "causes", "worker", "job_key"})
 
 
@@ -97,6 +99,19 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
             "",
             (f"{len(named)} image(s), {total:,} bytes; extracted {trace.manifest.extracted_at}"),
         )
+        if problems := trace.manifest.problems:
+            said = ", ".join(_said(problem) for problem in problems[:PROBLEMS])
+            more = number_of(problems[PROBLEMS:])
+            cut = f" and {more} more: --json has what the manifest lists" if more else ""
+            yield "not given", f"{number_of(problems)} by the service: {said}{cut}"
+
+
+def _said(problem: Problem) -> str:
+    """A code and its place, or how many are not listed."""
+    places = (("page", problem.page), ("image", problem.index), ("count", problem.count))
+    return " ".join(
+        [problem.code.value, *(f"{name} {at}" for name, at in places if at is not None)]
+    )
 
 
 def _job_facts(about: Manifest | JobRecord, trace: Trace) -> Iterator[tuple[str, str]]:
