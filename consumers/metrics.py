@@ -31,6 +31,7 @@ from prometheus_client.samples import Exemplar
 from consumers.runtime.observer import Activity, PauseReason, WatchdogStep
 from consumers.runtime.offset_metadata import MetadataVerdict
 from consumers.stages import CAUSES, STAGES
+from schemas.problems import ProblemCode
 from schemas.reasons import FROM_THE_SERVICE, RESUMABLE, Reason
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -276,6 +277,14 @@ class Metrics:
             "Answers with a status we do not know.",
             "provider",
         )
+        self.provider_problems = count(
+            "provider_problems",
+            "problems",
+            "Images and pages that a service could not give: of a written manifest, or of a "
+            "document that ended for it.",
+            "provider",
+            "code",
+        )
         self.jobs_in_flight = gauge(
             "provider_jobs_in_flight", "jobs", "Jobs submitted and not finished.", "provider"
         )
@@ -460,6 +469,7 @@ class Metrics:
         zero(self.provider_calls, (name,), PROVIDER_OPERATIONS, PROVIDER_OUTCOMES)
         zero(self.provider_call_seconds, (name,), PROVIDER_OPERATIONS)
         zero(self.submits, (name,), ("first", "again", "further"))
+        zero(self.provider_problems, (name,), ProblemCode)
         for metric in (
             self.provider_run,
             self.poll_lag,

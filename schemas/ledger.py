@@ -36,6 +36,8 @@ class LedgerRecord(Contract):
     bytes: int | None = None
     pages: int | None = None
     images: int | None = None
+    problems: int | None = Field(None, ge=1)
+    """Images and pages that the service could not give."""
     causes: dict[Code, float] | None = None
     """Of an ended document: its end-to-end seconds by cause (`consumers.stages.CAUSES`)."""
     libmagic_type: MediaType | None = None

@@ -6,11 +6,13 @@ value comes from the job record, never from the writer's clock, host or luck.
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
 
 from schemas.base import Code, Contract, Id, ObjectKey, Operation, Sha256
+from schemas.problems import Problem
 
 
 class ManifestSegment(Contract):
@@ -49,6 +51,9 @@ class ManifestImage(Contract):
     media_type: str
     width: int
     height: int
+    is_mask: bool = Field(False, exclude_if=not_)
+    """No picture of the page: the transparency of the image before it, which the policy asked for
+    as an image of its own (``soft_masks = "separate"``). Left out where false."""
 
 
 class Manifest(Contract):
@@ -71,5 +76,8 @@ class Manifest(Contract):
     """RFC 3339 UTC: the latest end of a job by the service's own record; where it keeps none, the
     latest acceptance."""
     images: tuple[ManifestImage, ...]
+    problems: tuple[Problem, ...] = Field((), exclude_if=not_)
+    """Images and pages that the service could not give, in page order: at most a hundred, then one
+    entry ``more``. Left out where there are none."""
     parser: Code | None = None
     """Which engine counted the pages (``pypdf``, or ``pikepdf`` for damaged documents)."""

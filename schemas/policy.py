@@ -138,6 +138,10 @@ class Policy(Contract):
     forbidden_regions: tuple[Code, ...] = ()
     """Regions, in the service's own words, in which no document may be processed. A worker does not
     start with a service that may process there, or that does not tell where it does."""
+    incomplete: Literal["accept", "fail"] = "accept"
+    """A document of which the service could not give an image or a page, and says so: its manifest
+    and result tell of it, or it ends as a dead letter (`provider_incomplete`). No part of the
+    policy version: what is extracted already is kept and judged anew."""
     forget_after_manifest: bool = True
     """Ask the service to delete the job once the manifest is durable, where it can."""
     limits: Limits = Limits()

@@ -88,7 +88,8 @@ class Reason(StrEnum):
     )
     PROVIDER_INCOMPLETE = (
         "provider_incomplete",
-        "The service covered fewer pages than were submitted.",
+        "The service covered fewer pages than were submitted, or could not give an image or a page "
+        "and the policy has no use for the rest.",
     )
     DEADLINE = (
         "deadline",

@@ -5,11 +5,13 @@ At least once: a consumer drops duplicates by ``ce_id``. Equal ids carry equal b
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
 
 from schemas.base import Code, Contract, Id, ObjectKey, Operation, Sha256
+from schemas.problems import Problem
 
 DOCUMENT_RESULT_TYPE = "bundles.document-result.v1"
 BUNDLE_RESULT_TYPE = "bundles.bundle-result.v1"
@@ -38,6 +40,8 @@ class DocumentResult(Contract):
     images: int
     submits: int
     extracted_at: str
+    problems: tuple[Problem, ...] = Field((), exclude_if=not_)
+    """As in the manifest. Left out where there are none."""
     manifest: ManifestRef
 
 

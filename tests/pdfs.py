@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import random
 import zlib
+from collections.abc import Sequence
 
 import pikepdf
 from PIL import Image, ImageDraw
@@ -85,6 +86,43 @@ def encrypted(password: str) -> bytes:
         ),
     )
     return buffer.getvalue()
+
+
+def with_undecodable_images(n: int, damaged: Sequence[int]) -> bytes:
+    """`n` pages with an image each; the `damaged` ones draw a second that nobody can decode."""
+    pdf = pikepdf.new()
+    for page in range(1, n + 1):
+        images = {"/Im1": solid_image(pdf, colour_of(page, 1))}
+        if page in damaged:
+            images["/Im2"] = pdf.make_stream(
+                b"no JPEG",
+                Type=pikepdf.Name.XObject,
+                Subtype=pikepdf.Name.Image,
+                Width=IMAGE_SIDE_PIXELS,
+                Height=IMAGE_SIDE_PIXELS,
+                ColorSpace=pikepdf.Name.DeviceGray,
+                BitsPerComponent=8,
+                Filter=pikepdf.Name.DCTDecode,
+            )
+        add_page(pdf, draw_in_a_grid(list(images)), images)
+    return saved(pdf)
+
+
+def with_a_soft_mask() -> bytes:
+    """One page with one image that has a soft mask."""
+    with pikepdf.new() as pdf:
+        image = solid_image(pdf, colour_of(1, 1))
+        image.SMask = pdf.make_stream(
+            bytes(range(IMAGE_SIDE_PIXELS)) * IMAGE_SIDE_PIXELS,
+            Type=pikepdf.Name.XObject,
+            Subtype=pikepdf.Name.Image,
+            Width=IMAGE_SIDE_PIXELS,
+            Height=IMAGE_SIDE_PIXELS,
+            ColorSpace=pikepdf.Name.DeviceGray,
+            BitsPerComponent=8,
+        )
+        add_page(pdf, draw_in_a_grid(["/Im1"]), {"/Im1": image})
+        return saved(pdf)
 
 
 def text_only() -> bytes:

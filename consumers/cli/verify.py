@@ -44,7 +44,7 @@ def verify_(
         raise Problem("--document needs its BUNDLE")
     found = settings(config, set_)
     store = open_store(found.store, threads=8)
-    counted = ("documents", "unfinished", "images", "bytes", *Fault)
+    counted = ("documents", "unfinished", "images", "bytes", "problems", *Fault)
     totals: dict[str, int] = dict.fromkeys(counted, 0)
     faults = 0
     try:
@@ -59,6 +59,7 @@ def verify_(
             totals["unfinished"] += not verified.finished
             totals["images"] += verified.images
             totals["bytes"] += verified.bytes
+            totals["problems"] += verified.problems
             for finding in verified.faults:
                 totals[finding.fault] += 1
             faults += len(verified.faults)
@@ -78,6 +79,8 @@ def verify_(
             f"{totals['bytes']} bytes {'listed' if sizes_only else 'read'}: "
             f"{faults or 'no'} fault(s)"
         )
+        if totals["problems"]:
+            print(f"{totals['problems']} image(s) or page(s) that a service could not give")
         if totals["unfinished"]:
             print(f"{totals['unfinished']} document(s) without a manifest (yet)")
     if faults or not totals["documents"]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from consumers.extraction.forgetting import forget_job
 from consumers.extraction.jobs import Job, another_job, run_job, submit_again
 from consumers.extraction.local_document import Local, LocalDocument
-from consumers.extraction.manifest_building import Finished
+from consumers.extraction.manifest_building import Finished, check_complete
 from consumers.extraction.persist import JobLost, persist
 from consumers.extraction.publishing import publish_document_result
 from consumers.extraction.record_keeper import (
@@ -77,6 +77,7 @@ def process_document(
             write = yield from _extract(services, scope, policy, provider, keeper, local)
         else:
             scope.note("manifest_found", stage="accept", images=len(write.manifest.images))
+        check_complete(policy, write.manifest.problems)
         local.drop()
         yield from publish_document_result(services, scope, write)
         yield from _clean_up(services, scope, policy, provider, keeper)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,8 +12,10 @@ from consumers.extraction.scope import DocumentFailed
 from consumers.extraction.timestamps import parse_rfc3339, rfc3339
 from consumers.providers.protocol import PAGE_NOT_TOLD, Abilities, JobStatus, RemoteImage
 from schemas.identity import idempotency_key, image_name
-from schemas.job_record import JobRecord
+from schemas.job_record import JobRecord, JobShard
 from schemas.manifest import Manifest, ManifestImage, ManifestJob
+from schemas.policy import Policy
+from schemas.problems import MAX_PROBLEMS, Problem, ProblemCode
 from schemas.reasons import Reason
 
 
@@ -68,6 +71,45 @@ def name_images(listed: Sequence[tuple[int, int, Finished, RemoteImage]]) -> lis
     return named
 
 
+def problems_of(record: JobRecord, finished: Sequence[Finished]) -> tuple[Problem, ...]:
+    """What the service could not give, by page of the document: a bounded number, and how many more
+    there were. Whatever order it was told in, so that every worker writes the same."""
+    found: list[Problem] = []
+    more = 0
+    for item, shard in zip(finished, record.shards, strict=True):
+        for problem in item.status.problems:
+            if problem.code is ProblemCode.MORE:
+                more += problem.count or 1
+            else:
+                found.append(_placed(problem, shard))
+    found.sort(key=_by_place)
+    more += max(0, len(found) - MAX_PROBLEMS)
+    listed = tuple(found[:MAX_PROBLEMS])
+    return (*listed, Problem(code=ProblemCode.MORE, count=more)) if more else listed
+
+
+def _by_place(problem: Problem) -> tuple[float, int, str]:
+    """Those of no page last."""
+    page = math.inf if problem.page is None else problem.page
+    return page, -1 if problem.index is None else problem.index, problem.code.value
+
+
+def _placed(problem: Problem, shard: JobShard) -> Problem:
+    """With its page in the document. A page that the job does not have is none: what is not told
+    must not point at a page of another shard."""
+    pages = shard.last_page - shard.first_page + 1
+    page = 1 if problem.page is None and pages == 1 else problem.page
+    if page is None or page > pages:
+        return problem.model_copy(update={"page": None})
+    return problem.model_copy(update={"page": page + shard.first_page - 1})
+
+
+def check_complete(policy: Policy, problems: Sequence[Problem]) -> None:
+    """:raises DocumentFailed: something is missing, and the policy has no use for the rest."""
+    if problems and policy.incomplete == "fail":
+        raise DocumentFailed(Reason.PROVIDER_INCOMPLETE, "persist", problems[0].code.value)
+
+
 def build_manifest(
     record: JobRecord, finished: Sequence[Finished], images: Sequence[ManifestImage]
 ) -> Manifest:
@@ -103,6 +145,7 @@ def build_manifest(
         submits=sum(job.submits for job in jobs),
         extracted_at=max(ends),
         images=tuple(images),
+        problems=problems_of(record, finished),
         parser=record.parser,
     )
 

@@ -14,9 +14,11 @@ from consumers.extraction.manifest_building import (
     Finished,
     NamedImage,
     build_manifest,
+    check_complete,
     check_pages,
     name_images,
     page_of,
+    problems_of,
 )
 from consumers.extraction.page_runs import source_page
 from consumers.extraction.sandbox import ImageLimits, RejectedImage, VerifiedImage
@@ -29,6 +31,7 @@ from consumers.runtime.effects import Acquire, Task, Together
 from consumers.runtime.limiter import Limiter, Permit
 from schemas.manifest import ManifestImage
 from schemas.policy import Policy
+from schemas.problems import Problem, number_of
 from schemas.reasons import Reason
 from sinks.manifests import ManifestWrite
 
@@ -64,6 +67,14 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
     :raises RecordChanged: the record does not name these jobs any more.
     """
     with scope.stage("persist", cause="storage"):
+        record = finished[0].job.keeper.record
+        problems = problems_of(record, finished)
+        try:
+            check_complete(policy, problems)
+        except DocumentFailed:
+            _count(services, record.provider, problems)
+            _note(scope, problems)
+            raise
         named = yield from _list_images(services, scope, policy, finished)
         images: list[ManifestImage] = yield from _store_images(services, scope, policy, named)
         for item in finished:
@@ -80,6 +91,8 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
         if write.outcome == "created":
             services.metrics.pages.inc(write.manifest.pages)
             services.metrics.images.inc(len(write.manifest.images))
+            _count(services, write.manifest.provider, write.manifest.problems)
+        _note(scope, write.manifest.problems)
         scope.note(
             "manifest_written",
             code=write.outcome,
@@ -87,6 +100,18 @@ def persist(services: Services, scope: Scope, policy: Policy, finished: Sequence
             pages=write.manifest.pages,
         )
     return write
+
+
+def _count(services: Services, provider: str, problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        code = problem.code.value
+        services.metrics.provider_problems.labels(provider, code).inc(problem.count or 1)
+
+
+def _note(scope: Scope, problems: Sequence[Problem]) -> None:
+    """Each of them stands in the manifest; in the ledger the first one and how many."""
+    if problems:
+        scope.note("incomplete", code=problems[0].code.value, problems=number_of(problems))
 
 
 # -- listing -----------------------------------------------------------------------------------
@@ -376,6 +401,7 @@ def _upload(
         media_type=checked.media_type,
         width=checked.width,
         height=checked.height,
+        is_mask=image.remote.is_mask,
     )
 
 

@@ -49,6 +49,7 @@ def publish_document_result(services: Services, scope: Scope, write: ManifestWri
         images=len(manifest.images),
         submits=manifest.submits,
         extracted_at=manifest.extracted_at,
+        problems=manifest.problems,
         manifest=ManifestRef(bucket=services.output_bucket, key=write.key, sha256=write.sha256),
     )
     with scope.stage("publish"):

@@ -96,6 +96,7 @@ def _manifest(trace: Trace) -> dict[str, Any] | None:
         "extracted_at": trace.manifest.extracted_at,
         "images": len(trace.manifest.images),
         "image_bytes": sum(image.bytes for image in trace.manifest.images),
+        "problems": [p.model_dump(mode="json", exclude_none=True) for p in trace.manifest.problems],
     }
 
 

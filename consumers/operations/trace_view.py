@@ -16,9 +16,11 @@ from consumers.operations.trace_lines import LedgerOnly, Run, SentDeadLetter, de
 from consumers.operations.trace_report import KNOWN_ELSEWHERE, NOT_ATTEMPTS, jobs_of
 from schemas.job_record import JobRecord
 from schemas.manifest import Manifest
+from schemas.problems import Problem, number_of
 
 BAR = 44
 HISTORY = 60
+PROBLEMS = 10
 _IN_OTHER_COLUMNS = frozenset({"at", "stage", "event", "causes", "worker", "job_key"})
 
 
@@ -73,7 +75,8 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
     if (image := trace.image) is not None:
         where = f"page {image.page}, which is page {image.source_page} of source {image.segment}"
         yield "image", f"{image.name}: {where}"
-        yield "", f"{image.media_type}, {image.width} x {image.height}, {image.bytes:,} bytes"
+        kind = f"{image.media_type}, a mask" if image.is_mask else image.media_type
+        yield "", f"{kind}, {image.width} x {image.height}, {image.bytes:,} bytes"
         yield "", f"sha256 {image.sha256}"
         yield "", image.key
     parent = f" (from {about.parent_bundle_id})" if about.parent_bundle_id else ""
@@ -96,6 +99,19 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
             "",
             (f"{len(named)} image(s), {total:,} bytes; extracted {trace.manifest.extracted_at}"),
         )
+        if problems := trace.manifest.problems:
+            said = ", ".join(_said(problem) for problem in problems[:PROBLEMS])
+            more = number_of(problems[PROBLEMS:])
+            cut = f" and {more} more: --json has what the manifest lists" if more else ""
+            yield "not given", f"{number_of(problems)} by the service: {said}{cut}"
+
+
+def _said(problem: Problem) -> str:
+    """A code and its place, or how many are not listed."""
+    places = (("page", problem.page), ("image", problem.index), ("count", problem.count))
+    return " ".join(
+        [problem.code.value, *(f"{name} {at}" for name, at in places if at is not None)]
+    )
 
 
 def _job_facts(about: Manifest | JobRecord, trace: Trace) -> Iterator[tuple[str, str]]:

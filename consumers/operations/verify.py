@@ -14,6 +14,7 @@ from consumers.operations.storage import Sleep, listed, patiently, read_ahead
 from schemas.events import Pages
 from schemas.identity import extraction_id, image_key, manifest_key
 from schemas.manifest import Manifest, ManifestImage
+from schemas.problems import number_of
 from sinks.manifests import ManifestStore
 from sinks.objectstore import ListedObject, ObjectNotFound, ObjectStore, ObjectTooLarge
 from sinks.stored_models import UnreadableObject
@@ -50,6 +51,8 @@ class Verified:
     extraction_id: str | None = None
     images: int = 0
     bytes: int = 0
+    problems: int = 0
+    """What the service could not give, by the manifest: no fault of what is stored."""
     faults: list[Finding] = field(default_factory=list)
 
 
@@ -100,6 +103,7 @@ def _verify(
         return result
     manifest = found.manifest
     result.extraction_id = manifest.extraction_id
+    result.problems = number_of(manifest.problems)
     if not _in_place(manifest, document):
         result.faults.append(Finding(Fault.MISPLACED, document.manifest_key))
     stored = {item.key: item for item in document.images}

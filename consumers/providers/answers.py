@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from consumers.providers.errors import CallFailed
 from consumers.providers.failures import bounded_code
 from consumers.providers.protocol import PAGE_NOT_TOLD, JobState, RemoteImage
+from schemas.problems import Problem, ProblemCode
 
 MAX_IMAGES = 100_000
 MAX_PROBLEMS = 1_000
@@ -36,7 +37,11 @@ RUNNING = frozenset(
 )  # fmt: skip
 
 _JOB_ID = re.compile(r"[A-Za-z0-9._:~+=@/-]{1,512}")
-_PROBLEM = re.compile(r"[a-z_]{1,40}( page=\d{1,9})?( index=\d{1,9})?")
+_PROBLEM = re.compile(
+    r"(?P<code>[a-z_]{1,40})(?: page=(?P<page>\d{1,9}))?(?: index=(?P<index>\d{1,9}))?"
+    r"(?: count=(?P<count>\d{1,9}))?",
+    re.ASCII,
+)
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -114,12 +119,18 @@ def moment_of(payload: Mapping[str, Any]) -> str | None:
         return None
 
 
-def problems_of(payload: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the service says it could not give, such as `undecodable page=3 index=2`; entries of
-    another form are left out, as they may hold anything."""
+def problems_of(payload: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """What the service says it could not give, as `undecodable page=3 index=2` or `more count=7`.
+
+    Another form, or a word that we do not know, may hold anything: of such an entry remains that
+    there was one, and its place.
+    """
     listed = payload.get("problems")
-    entries = listed[:MAX_PROBLEMS] if isinstance(listed, list) else []
-    return tuple(entry for entry in entries if isinstance(entry, str) and _PROBLEM.fullmatch(entry))
+    entries = listed if isinstance(listed, list) else []
+    problems = [_problem(entry) for entry in entries[:MAX_PROBLEMS]]
+    if len(entries) > MAX_PROBLEMS:
+        problems.append(Problem(code=ProblemCode.MORE, count=len(entries) - MAX_PROBLEMS))
+    return tuple(problems)
 
 
 def image_list_of(payload: Mapping[str, Any]) -> list[Any] | None:
@@ -241,9 +252,25 @@ def _image(entry: Any) -> tuple[RemoteImage, dict[str, Any]]:
         media_type=media_type if isinstance(media_type, str) and len(media_type) <= 100 else None,
         sha256=sha256,
         bytes=count_of(first(entry, "bytes", "size", "size_bytes")),
+        is_mask=entry.get("is_mask") is True,
     )
     index = count_of(first(entry, "index", "order", "image_index", "position"))
     return image, {"index": index, "position": _top_left(entry), "sha256": sha256}
+
+
+def _problem(entry: Any) -> Problem:
+    said = _PROBLEM.fullmatch(entry) if isinstance(entry, str) else None
+    if said is None:
+        return Problem(code=ProblemCode.UNRECOGNISED)
+    known = said["code"] in set(ProblemCode)
+    code = ProblemCode(said["code"]) if known else ProblemCode.UNRECOGNISED
+    if code is ProblemCode.MORE:
+        return Problem(code=code, count=max(1, int(said["count"] or 1)))
+    return Problem(
+        code=code,
+        page=int(said["page"] or PAGE_NOT_TOLD) or None,
+        index=None if said["index"] is None else int(said["index"]),
+    )
 
 
 def _page(entry: Mapping[str, Any]) -> int:

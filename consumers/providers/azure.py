@@ -40,6 +40,7 @@ from consumers.providers.protocol import (
 )
 from consumers.providers.settings import AzureSettings
 from consumers.providers.uploads import raw
+from schemas.problems import Problem, ProblemCode
 
 TOKEN_VARIABLE = "AZURE_DOCUMENT_INTELLIGENCE_KEY"  # noqa: S105 - the variable's name
 
@@ -185,16 +186,16 @@ def azure_error_code(body: Any) -> str | None:
     return found or error_code(body)
 
 
-def figures_of(result: Mapping[str, Any]) -> tuple[tuple[RemoteImage, ...], tuple[str, ...]]:
+def figures_of(result: Mapping[str, Any]) -> tuple[tuple[RemoteImage, ...], tuple[Problem, ...]]:
     """The figures of a result in the order of page and place on it, and what cannot be fetched:
     a figure without an id has no image."""
     found: list[tuple[int, tuple[float, float], str]] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
     for figure in answers.objects_in(result, "figures", operation="poll"):
         page, corner = _place(figure)
         figure_id = answers.usable_id(figure.get("id"))
         if figure_id is None:
-            problems.append(f"figure_without_id page={page}")
+            problems.append(Problem(code=ProblemCode.FIGURE_WITHOUT_ID, page=page or None))
         else:
             found.append((page, corner, figure_id))
     images = answers.numbered(

@@ -33,6 +33,7 @@ from consumers.providers.protocol import (
 from consumers.providers.settings import DoclingSettings
 from consumers.providers.transport import unusable
 from consumers.providers.uploads import multipart
+from schemas.problems import Problem, ProblemCode
 
 TOKEN_VARIABLE = "DOCLING_SERVE_API_KEY"  # noqa: S105 - the variable's name
 
@@ -166,17 +167,17 @@ def _finished(result: Mapping[str, Any], answer: Answer) -> JobStatus:
 
 def _pictures(
     listed: Sequence[Mapping[str, Any]],
-) -> tuple[tuple[RemoteImage, ...], tuple[str, ...]]:
+) -> tuple[tuple[RemoteImage, ...], tuple[Problem, ...]]:
     """The pictures by page; on a page in the document's own reading order."""
     images: list[RemoteImage] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
     for picture in listed:
         places = answers.objects_in(picture, "prov", operation="poll")
         page = answers.count_of(places[0].get("page_no")) if places else None
         page = page or PAGE_NOT_TOLD
         image = picture.get("image")
         if not isinstance(image, dict):
-            problems.append(f"picture_without_image page={page}")
+            problems.append(Problem(code=ProblemCode.PICTURE_WITHOUT_IMAGE, page=page or None))
             continue
         try:
             entry = {"page": page or None, "url": image.get("uri")}

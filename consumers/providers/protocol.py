@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from schemas.problems import Problem
+
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
@@ -76,6 +78,8 @@ class RemoteImage:
     media_type: str | None = None
     sha256: str | None = None
     bytes: int | None = None
+    is_mask: bool = False
+    """The mask of another image, given as an image of its own (`SubmitOptions.soft_masks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,8 @@ class JobStatus:
     finished_at: str | None = None
     failure_code: str | None = None
     failure_kind: str = "document"
-    problems: tuple[str, ...] = ()
-    """What a succeeded job could not give, by place (`undecodable page=3 index=2`)."""
+    problems: tuple[Problem, ...] = ()
+    """What a succeeded job could not give; pages are those of the submitted document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,8 @@ def answer_of(extraction: Extraction, out_dir: Path) -> dict[str, Any]:
     # Several entries may share one file.
     make_durable(out_dir, {out_dir / image.file.name for image in extraction.images})
     problems = [str(problem) for problem in extraction.problems[:_MAX_PROBLEMS]]
+    if (more := len(extraction.problems) - _MAX_PROBLEMS) > 0:
+        problems.append(f"more count={more}")
     return {"pages": extraction.pages, "images": images, "problems": problems}
 
 

@@ -111,6 +111,15 @@ def test_a_job_from_submit_to_forget(provider: Provider, tmp_path: Path) -> None
         provider.fetch_image(job_id, status.images[0], tmp_path / "image", max_bytes=10**6)
 
 
+def test_a_mask_given_as_an_image_is_told_from_a_picture_of_the_page(
+    provider: Provider, tmp_path: Path
+) -> None:
+    sent = document(tmp_path, pdfs.with_a_soft_mask())
+    apart = SubmitOptions(soft_masks="separate")
+    status = ended(provider, provider.submit(sent, key="masked", options=apart).job_id)
+    assert [(i.page, i.order, i.is_mask) for i in status.images] == [(1, 0, False), (1, 1, True)]
+
+
 def test_a_key_with_another_document_is_terminal(provider: Provider, tmp_path: Path) -> None:
     provider.submit(document(tmp_path, pdfs.one_page_scan(1)), key="same", options=OPTIONS)
     with pytest.raises(DocumentRefused) as caught:

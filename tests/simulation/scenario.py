@@ -150,7 +150,7 @@ def from_seed(seed: int) -> Scenario:
         policy=_policy(rng),
         partitions=partitions,
         workers=rng.choice((1, 1, 2, 3)),
-        service=_service(rng),
+        service=_service(rng, seed),
         rates=_rates(rng) if faults_until else {},
         outages=_outages(rng, faults_until),
         faults_until=faults_until,
@@ -181,8 +181,10 @@ def _policy(rng: random.Random) -> Policy:
     )
 
 
-def _service(rng: random.Random) -> ServiceKind:
+def _service(rng: random.Random, seed: int) -> ServiceKind:
     return ServiceKind(
+        # Not drawn, as below.
+        leaves_out=seed % 5 == 3,
         idempotent=rng.random() < 0.7,
         finds=rng.random() < 0.5,
         forgets=rng.random() < 0.6,

@@ -33,6 +33,7 @@ from consumers.providers.protocol import (
     Submission,
     SubmitOptions,
 )
+from schemas.problems import Problem, ProblemCode
 from tests.simulation.agenda import EPOCH, Agenda
 from tests.simulation.documents import Read, Trait, image_bytes
 from tests.simulation.faults import RETRY_AFTERS, Faults
@@ -52,6 +53,8 @@ class ServiceKind:
     tells_end: bool = True
     reports_pages: bool = True
     images_need_document: bool = False
+    leaves_out: bool = False
+    """The last image of each page cannot be given, and that is told."""
     synchronous: bool = False
     """The submit's answer is the result; a job cannot be asked for."""
     results_kept_seconds: float | None = None
@@ -192,7 +195,17 @@ class Service:
             images_listed=listed,
             pages=pages if self.kind.reports_pages else None,
             finished_at=_rfc3339(job.done_at) if self.kind.tells_end else None,
+            problems=self._problems(job) if self.kind.leaves_out else (),
         )
+
+    def _problems(self, job: RemoteJob) -> tuple[Problem, ...]:
+        """In another order each time."""
+        problems = [
+            Problem(code=ProblemCode.UNDECODABLE, page=page, index=len(names) + 1)
+            for page, names in enumerate(job.document.pages, start=1)
+        ]
+        self.rng.shuffle(problems)
+        return tuple(problems)
 
     def images(self, job_id: str) -> tuple[RemoteImage, ...]:
         job = self._job(job_id, "images")
@@ -201,10 +214,16 @@ class Service:
         return self._images(job)
 
     def _images(self, job: RemoteJob) -> tuple[RemoteImage, ...]:
-        """In another order each time; every URL says until when it works."""
+        """In another order each time; every URL says until when it works. Every second image of a
+        page is the mask of the one before."""
         expires = self.agenda.now + self.kind.url_seconds
         images = [
-            RemoteImage(page, order, url=f"https://images.test/{image}?expires={expires}")
+            RemoteImage(
+                page,
+                order,
+                url=f"https://images.test/{image}?expires={expires}",
+                is_mask=order % 2 == 1,
+            )
             for page, names in enumerate(job.document.pages, start=1)
             for order, image in enumerate(names)
         ]

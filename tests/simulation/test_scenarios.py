@@ -14,10 +14,11 @@ import pytest
 from consumers.extraction.forgetting import ATTEMPTS
 from consumers.extraction.sandbox import AssemblyPart, SandboxCrashed
 from consumers.runtime.pools import Job
-from schemas.policy import Polling, Retries, Sharding
+from schemas.policy import Policy, Polling, Retries, Sharding
 from tests.simulation.documents import SimSandbox, Trait, make_pdf
 from tests.simulation.faults import OUTAGES, RETRY_AFTERS, Outage
 from tests.simulation.scenario import (
+    OUTPUT_BUCKET,
     DocumentPlan,
     EventPlan,
     Kill,
@@ -638,6 +639,103 @@ def test_places_for_files_and_for_jobs_are_scarce_and_nobody_waits_for_ever(
             )
         )
         assert reasons(world) == []
+
+
+# -- what the service could not give ---------------------------------------------------------------
+
+
+def twice() -> tuple[EventPlan, EventPlan]:
+    """The same event, the second time when the first has long ended."""
+    (first,) = scenario().events
+    return first, EventPlan(1000.0, 0, first.bundle_id, first.documents)
+
+
+def policy_changes(to: Policy) -> Callable[[World], None]:
+    """Between the two."""
+
+    def change(world: World) -> None:
+        for worker in world.workers:
+            worker.services.policies = {"default": to}
+
+    return lambda world: world.agenda.at(900.0, lambda: change(world))
+
+
+@pytest.mark.parametrize("max_pages_per_job", [None, 1])
+def test_what_the_service_could_not_give_is_told_and_costs_no_document(
+    simulator: Simulator, max_pages_per_job: int | None
+) -> None:
+    """The judge holds manifest and result against what was left out."""
+    before = _value(simulator, "provider_problems")
+    lines: list[dict[str, Any]] = []
+    source = SourcePlan("uploads/a.pdf", make_pdf("document", 3, Trait.FINE, random.Random(1)))
+    plan = DocumentPlan("document", (SegmentPlan(source),))
+    policy = plain_policy(sharding=Sharding(max_pages_per_job=max_pages_per_job))
+    world = simulator.run(
+        scenario(
+            EventPlan(0.0, 0, "bundle", (plan,)),
+            service=ServiceKind(leaves_out=True),
+            policy=policy,
+        ),
+        on_journal=lambda message: lines.append(json.loads(message.value or b"")),
+    )
+    assert extracted(world)
+    noted = [x for x in lines if x["event"] == "incomplete" and x["document_id"] == "document"]
+    assert [(x["code"], x["problems"], x["stage"]) for x in noted] == [
+        ("undecodable", 3, "persist")
+    ]
+    afterwards = sum(
+        x["problems"]
+        for x in lines
+        if x["event"] == "incomplete" and x["document_id"] != "document"
+    )
+    assert _value(simulator, "provider_problems") == before + 3 + afterwards
+
+
+def test_a_policy_may_have_no_use_for_a_document_of_which_something_is_missing(
+    simulator: Simulator,
+) -> None:
+    world = simulator.run(
+        scenario(
+            policy=plain_policy(incomplete="fail"),
+            service=ServiceKind(leaves_out=True),
+        )
+    )
+    assert set(reasons(world)) == {"provider_incomplete"}
+    stored = world.store._buckets[OUTPUT_BUCKET]
+    assert all(key.startswith("_jobs/") for key in stored)
+    assert jobs_of(world) == 1
+
+
+def test_where_nothing_is_missing_that_policy_makes_no_difference(simulator: Simulator) -> None:
+    world = simulator.run(scenario(policy=plain_policy(incomplete="fail")))
+    assert extracted(world)
+    assert reasons(world) == []
+
+
+def test_what_was_refused_as_incomplete_is_taken_without_another_job_once_the_policy_allows_it(
+    simulator: Simulator,
+) -> None:
+    world = simulator.run(
+        scenario(
+            *twice(),
+            policy=plain_policy(incomplete="fail"),
+            service=ServiceKind(leaves_out=True),
+        ),
+        prepare=policy_changes(plain_policy()),
+    )
+    assert reasons(world) == ["provider_incomplete"]
+    assert extracted(world)
+    assert jobs_of(world) == 1
+
+
+def test_what_stands_already_is_judged_by_the_policy_of_now(simulator: Simulator) -> None:
+    world = simulator.run(
+        scenario(*twice(), service=ServiceKind(leaves_out=True)),
+        prepare=policy_changes(plain_policy(incomplete="fail")),
+    )
+    assert extracted(world)
+    assert world.judge.dead_letters[0, 1, "document"] == "provider_incomplete"
+    assert jobs_of(world) == 1
 
 
 def _value(simulator: Simulator, counter: str) -> float:

@@ -102,7 +102,10 @@ class Judge:
             return
         if hashlib.sha256(manifest.body).hexdigest() != body["manifest"]["sha256"]:
             self.world.violated("a result does not have its manifest's checksum")
-        for image in json.loads(manifest.body)["images"]:
+        written = json.loads(manifest.body)
+        if body.get("problems") != written.get("problems"):
+            self.world.violated("a result tells of other problems than its manifest")
+        for image in written["images"]:
             if image["key"] not in stored:
                 self.world.violated("a manifest names an image that is not stored")
 
@@ -218,12 +221,21 @@ class Judge:
         for page, names_of_page in enumerate(_pages(plan), start=1):
             for index, image in enumerate(names_of_page, start=1):
                 data = image_bytes(image, plan.trait)
-                expected.append(
-                    (f"page-{page:03d}-image-{index:03d}", hashlib.sha256(data).hexdigest())
-                )
-        actual = [(image["name"], image["sha256"]) for image in manifest["images"]]
+                name, is_mask = f"page-{page:03d}-image-{index:03d}", index % 2 == 0
+                expected.append((name, hashlib.sha256(data).hexdigest(), is_mask))
+        actual = [
+            (image["name"], image["sha256"], image.get("is_mask", False))
+            for image in manifest["images"]
+        ]
         if actual != expected:
             self.world.violated(f"{plan.document_id}: wrong images: {actual}, not {expected}")
+        missing = [
+            {"code": "undecodable", "index": len(names_of_page) + 1, "page": page}
+            for page, names_of_page in enumerate(_pages(plan), start=1)
+        ]
+        told = manifest.get("problems")
+        if told != (missing if self.world.scenario.service.leaves_out else None):
+            self.world.violated(f"{plan.document_id}: wrong problems: {told}")
         for image in manifest["images"]:
             body = stored[image["key"]].body
             if hashlib.sha256(body).hexdigest() != image["sha256"]:
@@ -240,6 +252,8 @@ class Judge:
     def _explained(self, reason: str, plan: DocumentPlan, record: dict[str, Any] | None) -> bool:
         if reason in BY_TRAIT.get(plan.trait, frozenset()):
             return plan.trait is not Trait.FAILS_ONCE or self._resubmits == 0
+        if reason == "provider_incomplete" and self.world.scenario.service.leaves_out:
+            return True
         if record is None:
             return False
         failed = {Trait.FAILS_ONCE: 1, Trait.FAILS_EVERY_JOB: self._resubmits}.get(plan.trait, 0)

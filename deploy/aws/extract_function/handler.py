@@ -167,6 +167,7 @@ def _store(folder: JobFolder, extraction: Extraction) -> None:
                 "media_type": image.media_type,
                 "width": image.width,
                 "height": image.height,
+                **({"is_mask": True} if image.is_mask else {}),
             }
         )
     folder.create(

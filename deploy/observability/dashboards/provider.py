@@ -153,6 +153,17 @@ DASHBOARD = Dashboard(
                     by_label("bundles_provider_unknown_status_total", "provider", THEIRS),
                 ),
                 Panel(
+                    "Images and pages not given",
+                    "By finished jobs (RUNBOOK, Images that a service could not give).",
+                    "ops",
+                    [
+                        Query(
+                            rate("bundles_provider_problems_total", "provider, code", THEIRS),
+                            "{{provider}} {{code}}",
+                        )
+                    ],
+                ),
+                Panel(
                     "Deletions refused",
                     "Given up: jobs left at the service (RUNBOOK, Deletions at a service).",
                     "ops",

@@ -17,8 +17,9 @@ from schemas.job_record import JobRecord
 from schemas.ledger import LedgerRecord
 from schemas.manifest import Manifest
 from schemas.policy import Limits, Policy, Polling, Retries, Sharding
+from schemas.problems import Problem
 from schemas.reasons import FROM_THE_SERVICE, RESUMABLE, RETRIABLE_AFTER_STORM, Reason
-from schemas.results import BundleResult, DocumentResult
+from schemas.results import BundleResult, DocumentResult, ManifestRef
 
 
 def policy(**changes: Any) -> Policy:
@@ -33,6 +34,7 @@ def policy(**changes: Any) -> Policy:
         {"sharding": Sharding(max_pages_per_job=3)},
         {"forget_after_manifest": False},
         {"ordered_by_key": True},
+        {"incomplete": "fail"},
     ],
 )
 def test_patience_makes_no_new_extraction(changes: dict[str, Any]) -> None:
@@ -53,6 +55,11 @@ def test_patience_makes_no_new_extraction(changes: dict[str, Any]) -> None:
 )
 def test_what_changes_the_output_makes_a_new_extraction(changes: dict[str, Any]) -> None:
     assert policy(**changes).version != policy().version
+
+
+def test_a_policy_that_says_nothing_has_the_version_that_it_always_had() -> None:
+    """Another one would extract, and pay for, every document once more."""
+    assert policy().version == "default-27b04d3a1328"
 
 
 def test_the_version_is_safe_as_part_of_a_key() -> None:
@@ -152,6 +159,41 @@ def test_absent_members_of_models_are_left_out() -> None:
 
     assert canonical_json(Model()) == b'{"b":1}\n'
     assert canonical_json(Model(a="ä")) == '{"a":"ä","b":1}\n'.encode()
+
+
+def result(**changes: Any) -> DocumentResult:
+    manifest = ManifestRef(bucket="out", key="b/d/manifest.json", sha256="a" * 64)
+    values: dict[str, Any] = {
+        "result_id": "r",
+        "extraction_id": "r",
+        "bundle_id": "b",
+        "operation": "received",
+        "document_id": "d",
+        "policy_version": "p-1",
+        "provider": "remote",
+        "pages": 3,
+        "images": 2,
+        "submits": 1,
+        "extracted_at": "2026-01-01T00:00:00.000Z",
+        "manifest": manifest,
+    }
+    return DocumentResult(**(values | changes))
+
+
+def test_a_result_tells_of_problems_only_where_there_are_some() -> None:
+    assert b"problems" not in canonical_json(result())
+    problems = (Problem(code="undecodable", page=3, index=1), Problem(code="more", count=4))
+    written = canonical_json(result(problems=problems))
+    assert json.loads(written)["problems"] == [
+        {"code": "undecodable", "index": 1, "page": 3},
+        {"code": "more", "count": 4},
+    ]
+
+
+@pytest.mark.parametrize("code", ["mr_novak", "undecodable page=3", ""])
+def test_a_problem_has_a_code_that_is_known(code: str) -> None:
+    with pytest.raises(ValidationError):
+        Problem(code=code)
 
 
 def test_what_we_write_refuses_members_that_nobody_declared() -> None:

@@ -73,6 +73,13 @@ def test_a_manifest_is_stored_as_its_canonical_bytes_and_found_by_its_key(
     assert (found.outcome, found.manifest, found.sha256) == ("found", manifest(), write.sha256)
 
 
+def test_a_manifest_without_anything_special_has_the_bytes_that_it_always_had() -> None:
+    """A worker of any version that writes it again writes it alike."""
+    assert hashlib.sha256(canonical_json(manifest())).hexdigest() == (
+        "7b95e655b5233d4b782ea0bf2e73cef93b48af672231f9242e8f6e51e8dccf15"
+    )
+
+
 def test_writing_the_same_manifest_again_is_identical(manifests: ManifestStore) -> None:
     first, second = manifests.write(manifest()), manifests.write(manifest())
     assert (second.outcome, second.sha256) == ("identical", first.sha256)

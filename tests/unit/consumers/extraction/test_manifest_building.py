@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -12,16 +14,20 @@ from hypothesis import strategies as st
 from consumers.extraction.manifest_building import (
     Finished,
     build_manifest,
+    check_complete,
     check_pages,
     name_images,
     page_of,
+    problems_of,
 )
 from consumers.extraction.scope import DocumentFailed
 from consumers.providers.protocol import PAGE_NOT_TOLD, Abilities, JobState, JobStatus, RemoteImage
 from schemas.base import Operation
 from schemas.canonical import canonical_json
 from schemas.job_record import JobPhase, JobRecord, JobShard
-from schemas.manifest import ManifestImage, ManifestSegment
+from schemas.manifest import Manifest, ManifestImage, ManifestSegment
+from schemas.policy import Policy
+from schemas.problems import MAX_PROBLEMS, Problem, number_of
 from schemas.reasons import Reason
 
 SHA = "a" * 64
@@ -177,6 +183,106 @@ def test_jobs_keep_their_pages_keys_and_submits() -> None:
         (3, 4, "key-3"),
     ]
     assert manifest.submits == 4
+
+
+def test_an_image_that_is_a_mask_says_so_and_no_other_image_says_anything() -> None:
+    mask = IMAGE.model_copy(update={"is_mask": True})
+    written = canonical_json(build_manifest(record(shard(1, 4)), [finished()], [IMAGE, mask]))
+    plain, marked = json.loads(written)["images"]
+    assert "is_mask" not in plain
+    assert marked == {**plain, "is_mask": True}
+    assert [i.is_mask for i in Manifest.model_validate_json(written).images] == [False, True]
+
+
+def could_not_give(*problems: Problem) -> Finished:
+    status = JobStatus(JobState.SUCCEEDED, "completed", problems=problems)
+    return Finished(FINISHED, status)
+
+
+def undecodable(page: int | None, index: int | None = 1) -> Problem:
+    return Problem(code="undecodable", page=page, index=index)
+
+
+def places(problems: Sequence[Problem]) -> list[tuple[int | None, int | None]]:
+    return [(problem.page, problem.index) for problem in problems]
+
+
+def test_what_a_service_could_not_give_has_the_page_of_the_document() -> None:
+    manifest = build_manifest(
+        record(shard(1, 2), shard(3, 4)),
+        [could_not_give(undecodable(2, 3)), could_not_give(undecodable(2), undecodable(1))],
+        [],
+    )
+    assert places(manifest.problems) == [(2, 3), (3, 1), (4, 1)]
+
+
+@pytest.mark.parametrize("page", [None, 3])
+def test_a_problem_without_a_page_of_its_job_is_of_no_page_of_the_document(
+    page: int | None,
+) -> None:
+    """Shifted, it would tell of a page of the next shard."""
+    finished_jobs = [could_not_give(undecodable(page)), could_not_give(undecodable(1))]
+    found = problems_of(record(shard(1, 2), shard(3, 4)), finished_jobs)
+    assert places(found) == [(3, 1), (None, 1)]
+
+
+def test_a_problem_without_a_page_is_of_the_only_page_there_is() -> None:
+    jobs = [could_not_give(undecodable(1)), could_not_give(undecodable(None))]
+    assert places(problems_of(record(shard(1, 3), shard(4, 4)), jobs)) == [(1, 1), (4, 1)]
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.integers(1, 4), st.none() | st.integers(0, 9))),
+    st.randoms(use_true_random=False),
+)
+def test_problems_do_not_depend_on_the_order_in_which_the_service_lists_them(
+    told: list[tuple[int | None, int | None]], rng: random.Random
+) -> None:
+    problems = [undecodable(*place) for place in told]
+    first = problems_of(record(shard(1, 4)), [could_not_give(*problems)])
+    rng.shuffle(problems)
+    assert problems_of(record(shard(1, 4)), [could_not_give(*problems)]) == first
+
+
+def test_problems_are_bounded_and_the_last_entry_says_how_many_more_there_were() -> None:
+    many = [undecodable(page % 2 + 1, page) for page in range(MAX_PROBLEMS)]
+    untold = Problem(code="more", count=7)
+    jobs = [could_not_give(*many, untold), could_not_give(*many, untold)]
+    *listed, last = problems_of(record(shard(1, 2), shard(3, 4)), jobs)
+    assert len(listed) == MAX_PROBLEMS
+    assert {problem.page for problem in listed} == {1, 2}
+    assert last == Problem(code="more", count=MAX_PROBLEMS + 14)
+    assert number_of([*listed, last]) == 2 * MAX_PROBLEMS + 14
+
+
+def test_a_manifest_says_nothing_of_problems_where_there_were_none() -> None:
+    written = canonical_json(build_manifest(record(shard(1, 4)), [finished()], [IMAGE]))
+    assert b"problems" not in written
+
+
+def test_problems_are_read_back_as_they_were_written() -> None:
+    jobs = [could_not_give(undecodable(2, 3), Problem(code="unrecognised"))]
+    manifest = build_manifest(record(shard(1, 4)), jobs, [])
+    written = canonical_json(manifest)
+    assert json.loads(written)["problems"] == [
+        {"code": "undecodable", "index": 3, "page": 2},
+        {"code": "unrecognised"},
+    ]
+    assert Manifest.model_validate_json(written) == manifest
+
+
+@pytest.mark.parametrize("incomplete", ["accept", "fail"])
+def test_only_a_policy_that_says_so_fails_a_document_of_which_something_is_missing(
+    incomplete: Literal["accept", "fail"],
+) -> None:
+    policy = Policy(name="default", incomplete=incomplete)
+    check_complete(policy, ())
+    if incomplete == "accept":
+        check_complete(policy, [undecodable(1)])
+        return
+    with pytest.raises(DocumentFailed) as caught:
+        check_complete(policy, [undecodable(1)])
+    assert (caught.value.reason, caught.value.code) == (Reason.PROVIDER_INCOMPLETE, "undecodable")
 
 
 def test_the_manifest_is_the_same_bytes_for_every_worker() -> None:

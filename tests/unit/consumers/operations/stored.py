@@ -21,6 +21,7 @@ from schemas.identity import (
 from schemas.job_record import JobPhase, JobRecord, JobShard
 from schemas.manifest import Manifest, ManifestImage, ManifestJob, ManifestSegment
 from schemas.policy import Policy
+from schemas.problems import Problem
 from sinks.objectstore import MemoryStore
 
 BUCKET, INPUT = "output", "input"
@@ -66,6 +67,7 @@ class ADocument:
     document_id: str = "document-001"
     source: str = "uploads/aa/" + "a" * 64 + ".pdf"
     pages: int = 2
+    problems: tuple[Problem, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -175,6 +177,7 @@ class ADocument:
             submits=1,
             extracted_at=at,
             images=tuple(self.image(page) for page in range(1, self.pages + 1)),
+            problems=self.problems,
         )
         return self.stored.put(self.manifest_key, canonical_json(manifest))
 

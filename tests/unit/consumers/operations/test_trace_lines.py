@@ -10,8 +10,9 @@ from rich.console import Console
 
 from consumers.operations.trace_lines import LedgerOnly, by_extraction, dead_letters, runs
 from consumers.operations.trace_report import as_dict, ledger_only_as_dict
-from consumers.operations.trace_view import overview, show_ledger_only
+from consumers.operations.trace_view import overview, show, show_ledger_only
 from schemas.identity import dead_letter_id
+from schemas.problems import Problem
 from tests.unit.consumers.operations.stored import ADocument, Stored
 
 
@@ -78,6 +79,28 @@ def test_machines_get_the_same_keys_as_for_a_document_with_a_record() -> None:
     with_record = Trace("id", JobRecord.model_validate_json(body), None, None)
 
     assert ledger_only_as_dict(LedgerOnly(REFUSED)).keys() == as_dict(with_record).keys()
+
+
+@pytest.mark.parametrize("missing", [0, 1, 12])
+def test_what_the_service_could_not_give_is_told(missing: int) -> None:
+    from consumers.operations.trace import Trace
+    from schemas.manifest import Manifest
+
+    stored = Stored()
+    problems = [Problem(code="undecodable", page=page, index=2) for page in range(1, missing + 1)]
+    key = ADocument(stored, problems=tuple(problems)).write_manifest()
+    body = stored.store.get(stored.bucket, key, max_bytes=2**20).body
+    found = Trace("id", None, Manifest.model_validate_json(body), key, lines=[])
+    shown = io.StringIO()
+
+    show(found, Console(file=shown, width=120, color_system=None))
+
+    told = as_dict(found)["manifest"]["problems"]
+    assert told == [p.model_dump(mode="json", exclude_none=True) for p in problems]
+    assert ("not given" in shown.getvalue()) == bool(missing)
+    if missing:
+        assert f"{missing} by the service: undecodable page 1 image 2" in shown.getvalue()
+    assert ("and 2 more" in shown.getvalue()) == (missing == 12)
 
 
 def test_people_get_event_reason_dead_letter_and_a_bar_for_each_part() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from consumers.operations.verify import Fault, Verified, verify
+from schemas.problems import Problem
 from tests.unit.consumers.operations.stored import BUCKET, ADocument, Stored
 
 
@@ -36,6 +37,14 @@ def test_a_document_that_is_whole_has_no_fault() -> None:
     (one,) = verified(stored)
     assert (one.images, one.faults, one.finished) == (2, [], True)
     assert one.extraction_id == document.extraction_id
+
+
+def test_what_the_service_could_not_give_is_counted_and_no_fault() -> None:
+    stored = Stored()
+    missing = (Problem(code="undecodable", page=2, index=1), Problem(code="more", count=4))
+    ADocument(stored, problems=missing).write_all()
+    (one,) = verified(stored)
+    assert (one.problems, one.faults) == (5, [])
 
 
 def test_a_missing_image_is_found() -> None:

@@ -3,11 +3,14 @@ from __future__ import annotations
 import base64
 import itertools
 import random
+from typing import get_args
 
 import pytest
 
 from consumers.providers import answers
 from consumers.providers.protocol import PAGE_NOT_TOLD, JobState
+from deploy.extractor.engine.model import ProblemCode as EngineCode
+from schemas.problems import Problem
 
 
 @pytest.mark.parametrize(
@@ -141,6 +144,55 @@ def test_finish_times_become_rfc_3339_in_utc_or_nothing(value: object, moment: s
     assert answers.moment_of({"finished_at": value}) == moment
 
 
-def test_problems_of_another_form_than_a_code_and_a_place_are_left_out() -> None:
-    told = {"problems": ["undecodable page=3 index=2", "cannot read Mr Novak's scan", 7]}
-    assert answers.problems_of(told) == ("undecodable page=3 index=2",)
+@pytest.mark.parametrize(
+    ("told", "is_mask"),
+    [({"is_mask": True}, True), ({"is_mask": False}, False), ({}, False)]
+    + [({"is_mask": other}, False) for other in ("true", 1, None)],
+)
+def test_an_image_is_a_mask_only_where_the_service_says_so(
+    told: dict[str, object], is_mask: bool
+) -> None:
+    (image,) = answers.images_of([{"page": 1, "id": "a"} | told])
+    assert image.is_mask is is_mask
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        ("undecodable page=3 index=2", Problem(code="undecodable", page=3, index=2)),
+        ("unreadable_content page=3", Problem(code="unreadable_content", page=3)),
+        ("figure_without_id", Problem(code="figure_without_id")),
+        ("undecodable page=0", Problem(code="undecodable")),
+        ("more count=7", Problem(code="more", count=7)),
+        ("more page=2", Problem(code="more", count=1)),
+        ("undecodable count=7", Problem(code="undecodable")),
+        ("mr_novak page=3 index=2", Problem(code="unrecognised", page=3, index=2)),
+        ("cannot read Mr Novak's scan", Problem(code="unrecognised")),
+        ("undecodable page=٣", Problem(code="unrecognised")),
+        ("undecodable page=3\n", Problem(code="unrecognised")),
+        (7, Problem(code="unrecognised")),
+        (None, Problem(code="unrecognised")),
+    ],
+)
+def test_of_a_problem_remain_a_code_that_we_know_and_its_place(
+    told: object, problem: Problem
+) -> None:
+    assert answers.problems_of({"problems": [told]}) == (problem,)
+
+
+@pytest.mark.parametrize("told", [None, "undecodable", {"page": 1}, []])
+def test_no_list_of_problems_is_none(told: object) -> None:
+    assert answers.problems_of({"problems": told}) == ()
+
+
+def test_problems_beyond_the_bound_are_counted() -> None:
+    told = {"problems": ["undecodable page=1"] * (answers.MAX_PROBLEMS + 5)}
+    *listed, last = answers.problems_of(told)
+    assert len(listed) == answers.MAX_PROBLEMS
+    assert last == Problem(code="more", count=5)
+
+
+def test_whatever_the_self_hosted_engine_reports_is_known() -> None:
+    told = [f"{code} page=1 index=1" for code in get_args(EngineCode)]
+    found = answers.problems_of({"problems": told})
+    assert [problem.code.value for problem in found] == list(get_args(EngineCode))

@@ -10,6 +10,7 @@ from consumers.providers.azure import azure_error_code, figures_of
 from consumers.providers.errors import CallFailed
 from consumers.providers.google_layout import images_of_shard, shard_number
 from consumers.providers.google_storage import google_error_code
+from schemas.problems import Problem
 
 
 def figure(figure_id: str | None, page: int, top: float) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def test_azure_figures_come_by_page_and_from_top_to_bottom() -> None:
 def test_an_azure_figure_without_an_id_is_a_problem_that_names_its_page() -> None:
     images, problems = figures_of({"figures": [figure(None, 3, 1), figure("1.1", 1, 1)]})
     assert len(images) == 1
-    assert problems == ("figure_without_id page=3",)
+    assert problems == (Problem(code="figure_without_id", page=3),)
 
 
 def test_the_innermost_code_of_an_azure_error_is_the_one_that_tells() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,11 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsLamb
     made.close()
 
 
-def submitted(service: AwsLambda, content: bytes | None = None) -> dict[str, Any]:
+def submitted(
+    service: AwsLambda, content: bytes | None = None, options: SubmitOptions = SubmitOptions()
+) -> dict[str, Any]:
     document = service.document(2, content=content)
-    service.provider.submit(document, key=KEY, options=SubmitOptions())
+    service.provider.submit(document, key=KEY, options=options)
     return service.service.invocations[-1]
 
 
@@ -46,6 +49,14 @@ def test_its_results_are_what_the_adapter_reads(service: AwsLambda, tmp_path: Pa
     for image in status.images:
         fetched = service.provider.fetch_image(KEY, image, tmp_path / "i", max_bytes=10**6)
         assert fetched.sha256 == image.sha256
+
+
+def test_a_mask_given_as_an_image_is_told_from_a_picture_of_the_page(service: AwsLambda) -> None:
+    apart = SubmitOptions(soft_masks="separate")
+    run_once(service, submitted(service, pdfs.with_a_soft_mask(), apart))
+    assert [image.is_mask for image in service.provider.poll(KEY).images] == [False, True]
+    marker = service.service.objects[f"{service.service.invocations[-1]['prefix']}_SUCCESS.json"]
+    assert ["is_mask" in image for image in json.loads(marker)["images"]] == [False, True]
 
 
 def test_an_event_that_is_delivered_twice_is_done_once(service: AwsLambda) -> None:

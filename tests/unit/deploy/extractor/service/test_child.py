@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from consumers.providers.answers import problems_of
 from deploy.extractor.child import answer_of, make_durable
 from deploy.extractor.engine.model import ExtractedImage, Extraction
+from schemas.problems import number_of
 
 
 def test_an_image_that_several_pages_share_is_synced_once(
@@ -32,6 +34,12 @@ def test_an_image_that_the_engine_names_but_did_not_write_is_an_error(tmp_path: 
         make_durable(tmp_path, {tmp_path / "absent.png"})
 
 
-def test_the_answer_is_bounded_however_many_problems_there_are(tmp_path: Path) -> None:
-    answer = answer_of(Extraction(1, (), tuple(["undecodable"] * 1000)), tmp_path)
-    assert len(answer["problems"]) == 100
+@pytest.mark.parametrize(("found", "last"), [(100, "undecodable"), (1000, "more count=900")])
+def test_the_answer_is_bounded_and_says_how_many_problems_it_leaves_out(
+    tmp_path: Path, found: int, last: str
+) -> None:
+    problems = answer_of(Extraction(1, (), ("undecodable",) * found), tmp_path)["problems"]
+    assert problems[:100] == ["undecodable"] * 100
+    assert problems[-1] == last
+    assert len(problems) == min(found, 101)
+    assert number_of(problems_of({"problems": problems})) == found
