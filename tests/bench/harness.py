@@ -26,6 +26,7 @@ from deploy.local.process import ChildProcess
 from deploy.local.s3 import S3Server
 from schemas.results import DOCUMENT_RESULT_TYPE
 from tests import pdfs
+from tests.bench.goals import verdict
 from tests.pipeline import Pipeline, headers_of
 
 
@@ -252,6 +253,13 @@ def rate_of_waves(times: Sequence[float], period_s: float) -> float:
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def last_line(bench: str, seed: int | None, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a benchmark ends with. Its subject and its verdict come last, where a reader of a long
+    line looks."""
+    line = {"bench": bench, "environment": environment(), "seed": seed, **result}
+    return line | verdict(bench, line)
 
 
 def environment() -> dict[str, Any]:
