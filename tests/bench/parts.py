@@ -80,7 +80,10 @@ def _draw(
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:
-    arguments = ("--slots", "50", "--distribution", "lognormal", "--run-time", "1.0")
+    arguments = (
+        *("--slots", "50", "--distribution", "lognormal", "--run-time", "1.0"),
+        *("--seed", str(given.seed)),
+    )
     settings = {"worker": {"jobs_per_provider": 100}}
     appended = {"results": {"message.timestamp.type": "LogAppendTime"}}
     with (
