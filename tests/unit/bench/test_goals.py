@@ -26,7 +26,7 @@ JUST_REACHED: dict[str, dict[str, Any]] = {
         "rss_mb_growth_10000_to_100000": 0.0,
     },
     "fairness": {"small_p95_ratio": 1.5},
-    "parts": {"unexplained_share": 0.02},
+    "parts": {"unexplained_share_absolute": 0.02},
     "shards": {"ratio": 0.25, "rss_mb": 250.0},
     "hanging": {"ratio": 1.3, "ended_otherwise": 0},
     "sandbox": {"overhead_ms": 3.0},
