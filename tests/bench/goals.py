@@ -38,6 +38,7 @@ GOALS = (
     Goal("cost", "rss_mb_growth_10000_to_100000", "<=", 0),
     Goal("fairness", "small_p95_ratio", "<=", 1.5),
     Goal("parts", "unexplained_share_absolute", "<=", 0.02),
+    Goal("scale", "simulated_off_measured", "<=", 0.15),
     Goal("shards", "ratio", "<=", 0.25),
     Goal("shards", "rss_mb", "<=", 250),
     Goal("hanging", "ratio", "<=", 1.3),

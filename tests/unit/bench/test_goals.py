@@ -27,6 +27,7 @@ JUST_REACHED: dict[str, dict[str, Any]] = {
     },
     "fairness": {"small_p95_ratio": 1.5},
     "parts": {"unexplained_share_absolute": 0.02},
+    "scale": {"simulated_off_measured": 0.15},
     "shards": {"ratio": 0.25, "rss_mb": 250.0},
     "hanging": {"ratio": 1.3, "ended_otherwise": 0},
     "sandbox": {"overhead_ms": 3.0},
