@@ -132,6 +132,9 @@ def extract(way: Way, calls: Calls, document: Document, directory: Path) -> Extr
         outcome.pages_accepted = document.pages
         status = submission.status or _wait(way, calls, document, job_id, accepted, outcome)
         _split(outcome, status, accepted)
+        if submission.status is None and status.state is JobState.SUCCEEDED:
+            # As a worker: how long the job ran, not when it was seen.
+            calls.learn(outcome.seconds["provider"], document.pages)
         _fetch(way, calls, document, job_id, status, directory, outcome)
     except SubmitUnknown as error:
         outcome.failure, outcome.perhaps_left = error.code, True
@@ -199,7 +202,6 @@ def _wait(
         calls.asked(max(time.monotonic() - accepted - age - delay, 0.0))
         age = time.monotonic() - accepted
         if status.state is not JobState.RUNNING:
-            calls.learn(age, document.pages)
             return status
         hint = status.retry_after
         if age >= way.policy.polling.deadline_s:

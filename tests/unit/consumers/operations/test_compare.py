@@ -1,16 +1,19 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from consumers.extraction.timestamps import rfc3339
 from consumers.operations.compare import (
     Extraction,
     Way,
     calls_of,
     compare,
     documents_of,
+    extract,
     row,
 )
 from consumers.operations.compare_calls import Calls
@@ -280,3 +283,25 @@ def test_what_is_learned_is_touched_by_one_thread_at_a_time() -> None:
             threads.submit(calls.learn, 1.0, 1)
     assert len(met) == 30
     assert not any(met)
+
+
+def test_the_schedule_learns_how_long_a_job_ran_and_not_when_it_was_seen(
+    documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Early(Service):
+        """Jobs ended when they were submitted."""
+
+        def poll(self, job_id: str) -> JobStatus:
+            status = super().poll(job_id)
+            return replace(status, finished_at=ended) if status.images else status
+
+    ended = rfc3339(time.time())
+    learned: list[tuple[float, int]] = []
+    way = Way("polling", Early(forgets=True), POLICY, synchronous=False)
+    calls = calls_of(way)
+    monkeypatch.setattr(calls, "learn", lambda run_s, pages: learned.append((run_s, pages)))
+    outcome = extract(way, calls, documents[0], tmp_path)
+    assert outcome.failure is None
+    assert outcome.seconds["poll_lag"] > 0.02
+    assert learned == [(outcome.seconds["provider"], 1)]
+    assert learned[0][0] < 0.01
