@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 SAID = (
     "simulated: the synchronous request is an unpausing caller of the asynchronous service; "
-    "Kafka and the object store take no part"
+    "Kafka and the object store take no part; the cost is that of the documents which the service "
+    "accepted, what it may charge where a submit's answer was lost is not in it"
 )
 
 
@@ -42,7 +43,8 @@ def compare(
     config: ConfigOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Latency by cause, polls, failures, bytes and what is left behind, for each way of asking.
+    """Latency by cause, polls, throttles, failures, bytes and what is left behind, for each way of
+    asking.
 
     Every document is really submitted: a service that bills does so for each way and repetition.
     """
@@ -121,20 +123,18 @@ def _ways(found: Settings, policy: Policy, names: list[str], prices: dict[str, f
         for objection in problems_at_start(provider, forbidden_regions=policy.forbidden_regions):
             if objection.forbids:
                 raise Problem(objection.text)
-        if number == 0:
-            title = f"{name}, synchronous"
-            ways.append(
-                Way(title, provider, policy, synchronous=True, price_per_page=prices.get(name))
-            )
-        ways.append(
+        kinds = {"synchronous": True, "polling": False} if number == 0 else {"polling": False}
+        ways += [
             Way(
-                f"{name}, polling",
+                f"{name}, {title}",
                 provider,
                 policy,
-                synchronous=False,
+                synchronous=synchronous,
                 price_per_page=prices.get(name),
+                polls_per_second=configured.max_polls_per_second,
             )
-        )
+            for title, synchronous in kinds.items()
+        ]
     return ways
 
 
@@ -162,9 +162,13 @@ def _show(rows: list[dict[str, Any]]) -> None:
     for name in (
         "documents_per_s",
         "polls",
+        "throttled",
         "images",
-        "bytes",
+        "bytes_submitted",
+        "bytes_received",
         "jobs_left_at_service",
+        "bytes_left_at_service",
+        "jobs_perhaps_left",
         "manual_steps",
         "cost",
     ):

@@ -19,6 +19,7 @@ from tests.bench.harness import (
     servers,
 )
 
+GROWTH = "documents a lot, of ten lots; 0: none; 10000: the growth from 10,000 to 100,000 documents"
 POLLING = {"first_delay_s": 0.1, "floor_s": 0.05}
 
 
@@ -81,7 +82,9 @@ def growth(running: Servers, documents: int) -> dict[str, Any]:
             used.append(rss_mib(worker.pid))
             say(f"{(lot + 1) * documents}: {used[-1]:.0f} MiB")
         counter.close()
+        grown = round(used[-1], 1) - round(used[0], 1)
         return {
+            f"rss_mb_growth_{documents}_to_{10 * documents}": round(grown, 1),
             "growth_from_to": [documents, 10 * documents],
             "rss_mb_from_to": [round(used[0], 1), round(used[-1], 1)],
             "rss_mb_by_lot": [round(mib, 1) for mib in used],
@@ -121,5 +124,5 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--documents", type=int, default=3000)
     parser.add_argument("--warm-up", type=int, default=300)
-    parser.add_argument("--growth", type=int, default=600, help="documents a lot, of ten; 0: not")
+    parser.add_argument("--growth", type=int, default=600, help=GROWTH)
     parser.add_argument("--in-flight", type=int, default=5000, help="jobs; 0: not")

@@ -2,9 +2,15 @@
 
 Efficiency = completed/s ÷ (slots ÷ run time) in the steady part (between the 10th and the 90th
 percent of all completions, and a whole number of run times long). The service runs ``slots`` jobs
-at a time and queues the rest; everyone may have twice as many jobs there as it has slots, except
-who has a thread per job (100 threads). One Kafka, one S3 server, one topic, one kind of service for
-all; each contender has the service for itself, fresh.
+at a time and queues the rest; we may have twice as many jobs there as it has slots. One Kafka, one
+S3 server, one topic, one kind of service for all; each contender has the service for itself, fresh.
+
+Peers poll by doubling, so each has a ceiling that is none of the machine's: the jobs that it keeps
+in flight ÷ the seconds after which a job is first seen finished (`ceiling_by_polling_per_s`). Who
+has a thread per job has 100, and in a further run twice as many as there are slots, where so many
+threads make sense; asyncio has twice, and in a further run four times as many. ``--peers`` names
+those that are wanted. Where few waves of jobs fit into the time, a peer's share may exceed 1: it is
+counted in its favour.
 """
 
 from __future__ import annotations
@@ -14,9 +20,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from deploy.local.process import ChildProcess
@@ -24,22 +30,49 @@ from tests.bench.harness import (
     ResultCounter,
     Scenario,
     Servers,
+    cpu_seconds,
     rate,
     rate_of_waves,
     say,
     scenario,
     servers,
 )
-from tests.bench.peers.work import PeerSettings
+from tests.bench.peers.work import PeerSettings, seen_after
 from tests.servers import create_topic
 
 THREADS = 100
+MAX_THREADS = 400
+"""More of them in one process is nothing that anybody would run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One way to run a peer. In flight are ``places`` jobs, or ``per_slot`` for each slot."""
+
+    module: str
+    places: int | None = None
+    per_slot: int = 0
+    threaded: bool = False
+
+    def in_flight(self, slots: int) -> int | None:
+        """None: it is not run with so many slots, because of its threads, or because it would be
+        the run with `THREADS` again."""
+        if self.places is not None:
+            return self.places
+        found = self.per_slot * slots
+        return None if self.threaded and (found > MAX_THREADS or found == THREADS) else found
+
+
 PEERS = {
-    "blocking": "tests.bench.peers.blocking",
-    "threads": "tests.bench.peers.threads",
-    "arroyo": "tests.bench.peers.arroyo_threads",
-    "asyncio": "tests.bench.peers.asynchronous",
+    "blocking": Peer("blocking", places=1),
+    "threads": Peer("threads", places=THREADS, threaded=True),
+    "threads-2x": Peer("threads", per_slot=2, threaded=True),
+    "arroyo": Peer("arroyo_threads", places=THREADS, threaded=True),
+    "arroyo-2x": Peer("arroyo_threads", per_slot=2, threaded=True),
+    "asyncio": Peer("asynchronous", per_slot=2),
+    "asyncio-4x": Peer("asynchronous", per_slot=4),
 }
+"""``-2x``, ``-4x``: so many in flight as slots times that."""
 WARM_UP = 60
 """Documents that a worker has done before the others are announced: it runs already."""
 REACHED = 0.97
@@ -59,7 +92,7 @@ def worker_settings(slots: int) -> dict[str, Any]:
 
 
 def measure(
-    running: Servers, slots: int, run_time_s: float, documents: int, peers: list[str]
+    running: Servers, slots: int, run_time_s: float, documents: int, peers: Sequence[str]
 ) -> dict[str, Any]:
     arguments = ("--slots", str(slots), "--run-time", str(run_time_s))
     tree = worker_settings(slots)
@@ -93,7 +126,11 @@ def measure(
         say(f"{slots}x{run_time_s:g}s: {result['efficiency']} of {best:g}/s")
         assert made.worker is not None
         made.worker.terminate()
-        result["peers"] = {name: _peer(made, name, slots, run_time_s, documents) for name in peers}
+        result["peers"] = {
+            name: _peer(made, name, in_flight, slots, run_time_s, documents)
+            for name in peers
+            if (in_flight := PEERS[name].in_flight(slots)) is not None
+        }
         for name, peer in result["peers"].items():
             if peer["completed_per_s"]:
                 peer["we_are_times"] = round(per_s / peer["completed_per_s"], 1)
@@ -102,15 +139,19 @@ def measure(
 
 
 def _peer(
-    made: Scenario, name: str, slots: int, run_time_s: float, documents: int
+    made: Scenario, name: str, in_flight: int, slots: int, run_time_s: float, documents: int
 ) -> dict[str, Any]:
     made.restart_service()
     results = f"{made.pipeline.topics.results}-{name}"
     create_topic(made.pipeline.bootstrap, results, 1)
-    seconds = START_S + max(20.0, 5 * run_time_s)
-    with _running(made, name, results, 2 * slots if name == "asyncio" else THREADS) as process:
+    ends = time.monotonic() + START_S + max(20.0, 5 * run_time_s)
+    with _running(made, name, results, in_flight) as process:
         counter = ResultCounter(made.pipeline, results)
-        counter.count_for(seconds, up_to=documents)
+        # What it took to start is not counted among what its documents cost.
+        counter.count_for(ends - time.monotonic(), up_to=1)
+        before, counted = cpu_seconds(process.pid), len(counter.times)
+        counter.count_for(ends - time.monotonic(), up_to=documents)
+        used = cpu_seconds(process.pid) - before
         times, stats = sorted(counter.times), made.stats()
         counter.close()
         if not process.running:
@@ -123,7 +164,11 @@ def _peer(
         "completed_per_s": round(per_s, 2),
         "efficiency": round(per_s / (slots / run_time_s), 3),
         "completed": len(times),
-        "in_flight": {"blocking": 1, "asyncio": 2 * slots}.get(name, THREADS),
+        "in_flight": in_flight,
+        "ceiling_by_polling_per_s": round(in_flight / seen_after(run_time_s), 2),
+        "cpu_ms_per_document": (
+            round(used / (len(times) - counted) * 1000, 2) if len(times) > counted else None
+        ),
         "times": times,
     }
 
@@ -146,7 +191,12 @@ def _running(made: Scenario, name: str, results: str, concurrency: int) -> Itera
     )
     process = ChildProcess(
         name,
-        [sys.executable, "-m", PEERS[name], json.dumps(asdict(settings))],
+        [
+            sys.executable,
+            "-m",
+            f"tests.bench.peers.{PEERS[name].module}",
+            json.dumps(asdict(settings)),
+        ],
         log_file=pipeline.folder / f"{name}.log",
         env=dict(os.environ),
     )
@@ -162,7 +212,7 @@ STRETCH = {"256x1s": (256, 1.0, 8000)}
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:
-    peers = [] if given.no_peers else given.peers.split(",")
+    peers = [] if given.no_peers else given.peers
     custom = given.slots is not None
     if custom:
         name = f"{given.slots}x{given.run_time:g}s"
@@ -196,14 +246,22 @@ def summary(measured: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     peers = {name: one["peers"] for name, one in measured.items() if one["peers"]}
     return {
         "peers": peers,
+        "best_peer": {name: best_of(found) for name, found in peers.items()},
         "times_of_peers": {
             name: {peer: one.get("we_are_times") for peer, one in found.items()}
             for name, found in peers.items()
         },
         "efficiency": {n: share for n, share in shares.items() if n not in STRETCH},
         "stretch": {n: share for n, share in shares.items() if n in STRETCH},
-        "stretch_limited_by": {n: limit(one) for n, one in measured.items() if n in STRETCH},
+        "limited_by": {n: limit(one) for n, one in measured.items()},
     }
+
+
+def best_of(peers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Who completed most, and with how many jobs in flight."""
+    name, best = max(peers.items(), key=lambda item: float(item[1]["completed_per_s"]))
+    told = ("in_flight", "efficiency", "completed_per_s", "we_are_times")
+    return {"name": name, **{key: best.get(key) for key in told}}
 
 
 def limit(one: Mapping[str, Any]) -> str:
@@ -221,10 +279,23 @@ def limit(one: Mapping[str, Any]) -> str:
     return f"nothing that was counted ({total:.2f} of {cores} cores used; other load {one['load']})"
 
 
+def names_of_peers(text: str) -> list[str]:
+    """:raises argparse.ArgumentTypeError: there is none of such a name."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in PEERS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]}: it is none of {', '.join(PEERS)}")
+    return names
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=[*SCENARIOS, *STRETCH])
     parser.add_argument("--slots", type=int)
     parser.add_argument("--run-time", type=float, default=1.0)
     parser.add_argument("--documents", type=int)
-    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument(
+        "--peers",
+        type=names_of_peers,
+        default=list(PEERS),
+        help=f"of {','.join(PEERS)}; each takes about half a minute; default: all",
+    )
     parser.add_argument("--no-peers", action="store_true")

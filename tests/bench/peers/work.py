@@ -38,6 +38,15 @@ class PeerSettings:
     concurrency: int
 
 
+def seen_after(run_s: float) -> float:
+    """Seconds after which a job of ``run_s`` is first seen finished, by doubling."""
+    age, delay = FIRST_DELAY_S, FIRST_DELAY_S
+    while age < run_s:
+        delay = min(2 * delay, CEILING_S)
+        age += delay
+    return age
+
+
 def settings_from_arguments() -> PeerSettings:
     return PeerSettings(**json.loads(sys.argv[1]))
 

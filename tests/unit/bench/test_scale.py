@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import scale
-from tests.bench.scale import FEW, Site, limits, simulate
+from tests.bench import scale, service_times
+from tests.bench.goals import verdict
+from tests.bench.scale import FEW, Site, limits, one_worker, simulate
 from tests.bench.service_times import FILE, ServiceTimes
 
 TIMES = ServiceTimes(
@@ -97,3 +98,52 @@ def test_limits_and_assumptions_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra [bench] is not installed")
     scale.run(arguments("--documents-up-to", "100", "--plots", str(tmp_path)))
     assert (tmp_path / "scale.png").stat().st_size > 10_000
+
+
+def file_with(tmp_path: Path, per_s: float | None) -> Path:
+    """That which was measured, with another figure of what the worker did."""
+    file = tmp_path / "times.json"
+    file.write_text(json.dumps({**json.loads(FILE.read_text()), "one_worker_per_s": per_s}))
+    return file
+
+
+def test_what_is_simulated_of_one_worker_is_held_against_what_was_measured(tmp_path: Path) -> None:
+    times, measured = ServiceTimes.load(), json.loads(FILE.read_text())
+    simulated = one_worker(times, measured, seed=1)["simulated_one_worker_per_s"]
+    assert simulated == pytest.approx(1000 / times.worker_cpu_ms, rel=0.02)
+    assert simulated is not None
+    for factor, missed in ((1.1, 0), (0.9, 0), (1.3, 1), (0.8, 1)):
+        file = file_with(tmp_path, simulated * factor)
+        found = scale.run(arguments("--times", str(file), "--documents-up-to", "10"))
+        assert found["measured_one_worker_per_s"] == simulated * factor
+        assert len(verdict("scale", found)["missed"]) == missed, factor
+
+
+def test_without_a_measured_worker_the_difference_is_not_known(tmp_path: Path) -> None:
+    file = file_with(tmp_path, None)
+    found = scale.run(arguments("--times", str(file), "--documents-up-to", "10"))
+    assert found["measured_one_worker_per_s"] is found["simulated_off_measured"] is None
+    assert verdict("scale", found) == {
+        "not_measured": ["simulated_off_measured"],
+        "missed": [],
+    }
+
+
+def test_the_model_is_near_the_worker_that_was_measured_where_the_file_has_it() -> None:
+    measured = json.loads(FILE.read_text())
+    found = one_worker(ServiceTimes.load(), measured, seed=1)
+    if "one_worker_per_s" in measured:
+        assert verdict("scale", found)["missed"] == []
+    else:
+        assert found["measured_one_worker_per_s"] is None
+
+
+def test_writing_the_file_records_what_the_worker_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "times.json"
+    monkeypatch.setattr(service_times, "FILE", file)
+    monkeypatch.setattr(service_times, "measured", lambda documents, warm_up: (TIMES, 100.0, 73.2))
+    service_times.run(argparse.Namespace(documents=10, warm_up=1, write=True))
+    assert json.loads(file.read_text())["one_worker_per_s"] == 73.2
+    assert ServiceTimes.load(file) == TIMES

@@ -56,6 +56,16 @@ def test_the_plot_stands_beside_the_table(arguments: list[str], tmp_path: Path) 
     ran = CliRunner().invoke(application(["compare"]), [*arguments, "--plot", str(file)])
     assert ran.exit_code == 0, ran.output
     assert "end_to_end p50/p95/p99 s" in ran.output
+    cells = {
+        row[0]: row[1:]
+        for line in ran.output.splitlines()
+        if len(row := [cell.strip() for cell in line.strip("│ ").split("│")]) == 3
+    }
+    assert cells["polls"][0] == "-"
+    assert int(cells["polls"][1]) >= 3
+    assert cells["throttled"] == cells["jobs perhaps left"] == ["0", "0"]
+    assert int(cells["bytes submitted"][0]) == 3 * (tmp_path / "one.pdf").stat().st_size
+    assert cells["bytes left at service"] == ["0", "0"]
     with Image.open(file) as image:
         assert image.format == "PNG"
         colours = image.convert("RGB").getcolors(image.width * image.height)
@@ -86,3 +96,13 @@ def test_a_plot_that_cannot_be_written_is_found_before_anything_is_submitted(
     assert isinstance(ran.exception, Problem)
     assert "No such file or directory" in str(ran.exception)
     assert jobs(service) == before
+
+
+def test_the_configured_limit_on_polls_holds_for_every_way(arguments: list[str]) -> None:
+    limited = [*arguments, "--json", "--set", "providers.here.max_polls_per_second=3"]
+    ran = CliRunner().invoke(application(["compare"]), limited)
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.output)
+    assert "accepted" in found["note"]
+    # Three documents with a poll each at least: the third waits two thirds of a second.
+    assert all(way["seconds"]["end_to_end"]["p99"] >= 0.6 for way in found["ways"])
