@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -92,8 +93,15 @@ def counted(made: Scenario) -> dict[str, float]:
     }
 
 
-def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float, float]:
-    """And the worker's memory in MiB at the end, and the documents a second in the steady part."""
+def steady_rate(times: Sequence[float]) -> float | None:
+    """Documents a second. None: so few are all submitted before one is seen finished, and then come
+    at the rate of their polls, not of the worker."""
+    return round(rate(times), 1) if len(times) >= JOBS else None
+
+
+def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float, float | None]:
+    """And the worker's memory in MiB at the end, and the documents a second in the steady part
+    (None: there was none)."""
     arguments = ("--run-time", str(RUN_TIME_S))
     settings = {
         "worker": {"jobs_per_provider": JOBS},
@@ -112,7 +120,7 @@ def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float, float]:
         made.send(documents, prefix="main")
         counter.wait(warm_up + documents, 900)
         after = counted(made)
-        per_s = rate(counter.times[warm_up:])
+        per_s = steady_rate(counter.times[warm_up:])
         counter.close()
         memory = rss_mib(worker.pid)
     each = {name: (after[name] - before[name]) / documents for name in after}
@@ -128,7 +136,7 @@ def measured(documents: int, warm_up: int) -> tuple[ServiceTimes, float, float]:
             polls=round(each["polls"], 2),
         ),
         round(memory, 1),
-        round(per_s, 1),
+        per_s,
     )
 
 

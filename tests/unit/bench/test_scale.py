@@ -132,7 +132,7 @@ def test_without_a_measured_worker_the_difference_is_not_known(tmp_path: Path) -
 def test_the_model_is_near_the_worker_that_was_measured_where_the_file_has_it() -> None:
     measured = json.loads(FILE.read_text())
     found = one_worker(ServiceTimes.load(), measured, seed=1)
-    if "one_worker_per_s" in measured:
+    if measured.get("one_worker_per_s") is not None:
         assert verdict("scale", found)["missed"] == []
     else:
         assert found["measured_one_worker_per_s"] is None
@@ -147,3 +147,9 @@ def test_writing_the_file_records_what_the_worker_did(
     service_times.run(argparse.Namespace(documents=10, warm_up=1, write=True))
     assert json.loads(file.read_text())["one_worker_per_s"] == 73.2
     assert ServiceTimes.load(file) == TIMES
+
+
+def test_too_few_documents_have_no_steady_rate() -> None:
+    assert service_times.steady_rate([n / 70 for n in range(60)]) is None
+    steady = service_times.steady_rate([n / 70 for n in range(service_times.DOCUMENTS)])
+    assert steady == pytest.approx(70.0, rel=0.01)
