@@ -62,9 +62,11 @@ _AWS_ALSO = (
 
 
 def _aws(kind: Kind, env: Environment) -> ProviderSettings:
-    options = AwsSettings(bucket=env["LIVE_AWS_BUCKET"], region=env.get("AWS_REGION"))
+    bucket, region = env["LIVE_AWS_BUCKET"], env.get("AWS_REGION")
     if kind is Kind.AWS_LAMBDA:
-        options = options.model_copy(update={"function": env["LIVE_AWS_FUNCTION"]})
+        options = AwsSettings(bucket=bucket, region=region, function=env["LIVE_AWS_FUNCTION"])
+    else:
+        options = AwsSettings(bucket=bucket, region=region)
     return ProviderSettings(kind=kind, aws=options)
 
 
