@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from consumers.providers.errors import CallFailed
-from consumers.providers.failures import bounded_code
+from consumers.providers.failures import UNRECOGNISED, bounded_code
 from consumers.providers.protocol import PAGE_NOT_TOLD, JobState, RemoteImage
 from schemas.problems import Problem, ProblemCode
 
@@ -86,9 +86,10 @@ def usable_id(value: Any) -> str | None:
 
 
 def state_of(word: Any) -> tuple[JobState, str, bool]:
-    """State, the bounded word itself, and whether we know it; unknown words count as running."""
+    """State, the word where it may be shown, and whether we know it; unknown words count as
+    running."""
     text = word.strip().lower() if isinstance(word, str) else ""
-    shown = bounded_code(text.replace(" ", "_"), "unrecognised")
+    shown = bounded_code(text.replace(" ", "_"), UNRECOGNISED)
     if text in SUCCEEDED:
         return JobState.SUCCEEDED, shown, True
     if text in FAILED | STOPPED | PARTIAL:

@@ -388,7 +388,7 @@ def _refused(error: boto.ClientError, operation: str) -> ProviderError:
     answer = error.response
     metadata = answer.get("ResponseMetadata", {})
     status = int(metadata.get("HTTPStatusCode", 500))
-    code = bounded_code(answer.get("Error", {}).get("Code"), "")
+    code = bounded_code(answer.get("Error", {}).get("Code"), "", known=CODES)
     # Without a body botocore makes the status the code.
     named = code if code and not code.isdigit() else None
     return failure(

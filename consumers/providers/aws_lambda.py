@@ -30,7 +30,7 @@ from consumers.providers.errors import (
     JobNotFound,
     SubmitUnknown,
 )
-from consumers.providers.failures import SUBMIT, bounded_code, error_code, meaning_of
+from consumers.providers.failures import SUBMIT, error_code, meaning_of
 from consumers.providers.protocol import (
     Abilities,
     Document,
@@ -188,7 +188,7 @@ class AwsLambdaProvider:
 
 
 def _failed(marker: Mapping[str, Any]) -> JobStatus:
-    code = bounded_code(error_code(marker), "job_failed")
+    code = error_code(marker) or "job_failed"
     meaning = meaning_of(code)
     attempt = meaning is not None and meaning.error.kind != "document"
     return JobStatus(

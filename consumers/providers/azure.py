@@ -20,8 +20,10 @@ from consumers.providers.errors import CallFailed, DocumentRefused, JobNotFound,
 from consumers.providers.failures import (
     COMMON_CODES,
     SUBMIT,
+    UNRECOGNISED,
     Codes,
     Meaning,
+    best_code,
     bounded_code,
     error_code,
     meaning_of,
@@ -120,11 +122,13 @@ class AzureProvider:
         word = body.get("status")
         text = word.lower() if isinstance(word, str) else ""
         state = _STATES.get(text, JobState.RUNNING)
-        shown = bounded_code(word, "unrecognised")
+        shown = bounded_code(word, UNRECOGNISED)
+        if text not in _STATES:
+            shown = self._api.unless_secret(shown)
         if state is JobState.RUNNING:
             return JobStatus(state, shown, known=text in _STATES, retry_after=answer.retry_after)
         if state is JobState.FAILED:
-            return _failed(shown, body)
+            return _failed(shown, self._api.code_in(body, CODES))
         result = body.get("analyzeResult")
         if not isinstance(result, dict):
             raise CallFailed("result_missing", status=answer.status, operation="poll")
@@ -176,14 +180,11 @@ class AzureProvider:
 def azure_error_code(body: Any) -> str | None:
     """The innermost code of an error body: it is the one that tells what is wrong."""
     error = body.get("error") if isinstance(body, dict) else None
-    found: str | None = None
-    depth = 0
-    while isinstance(error, dict) and depth < 8:
-        code = bounded_code(error.get("code"), "")
-        found = code or found
+    found: list[str] = []
+    while isinstance(error, dict) and len(found) < 8:
+        found.append(bounded_code(error.get("code"), "", known=CODES))
         error = error.get("innererror")
-        depth += 1
-    return found or error_code(body)
+    return best_code(reversed(found)) or error_code(body)
 
 
 def figures_of(result: Mapping[str, Any]) -> tuple[tuple[RemoteImage, ...], tuple[Problem, ...]]:
@@ -219,8 +220,7 @@ def _place(figure: Mapping[str, Any]) -> tuple[int, tuple[float, float]]:
     return page, (float(top), float(left))
 
 
-def _failed(shown: str, body: Mapping[str, Any]) -> JobStatus:
-    code = azure_error_code(body)
+def _failed(shown: str, code: str | None) -> JobStatus:
     meaning = meaning_of(code, CODES)
     kind = "document"
     if shown.lower() != "failed":

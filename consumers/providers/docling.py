@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from consumers.providers import answers
 from consumers.providers.errors import CallFailed, JobNotFound, SubmitUnknown
-from consumers.providers.failures import SUBMIT, bounded_code
+from consumers.providers.failures import SUBMIT, UNRECOGNISED, bounded_code
 from consumers.providers.files import write_inline
 from consumers.providers.http import Answer, ApiClient
 from consumers.providers.protocol import (
@@ -95,11 +95,11 @@ class DoclingProvider:
         told = task.get("task_id")
         if told is not None and told != job_id:
             raise CallFailed("answer_of_another_job", status=answer.status, operation="poll")
-        status = _status(task.get("task_status"), answer)
+        status = self._status(task.get("task_status"), answer)
         if status.state is not JobState.SUCCEEDED:
             return status
         result = self._api.call("GET", f"v1/result/{_in_path(job_id)}", operation="poll")
-        return _finished(_object(result, "poll"), result)
+        return self._finished(_object(result, "poll"), result)
 
     def images(self, job_id: str, document: Document | None) -> tuple[RemoteImage, ...]:
         return self.poll(job_id).images
@@ -117,6 +117,39 @@ class DoclingProvider:
     def close(self) -> None:
         self._api.close()
 
+    def _status(self, word: Any, answer: Answer) -> JobStatus:
+        text = word.lower() if isinstance(word, str) else ""
+        state = _STATES.get(text, JobState.RUNNING)
+        shown = bounded_code(word, UNRECOGNISED)
+        status = JobStatus(
+            state,
+            shown if text in _STATES else self._api.unless_secret(shown),
+            known=text in _STATES,
+            retry_after=answer.retry_after,
+        )
+        if text == "partial_success":
+            return replace(status, failure_code="partial_result", failure_kind="attempt")
+        if state is JobState.FAILED:
+            return replace(status, failure_code=f"task_{text}")
+        return status
+
+    def _finished(self, result: Mapping[str, Any], answer: Answer) -> JobStatus:
+        """The status by the result itself, which may be a failure though the task succeeded."""
+        status = self._status(result.get("status"), answer)
+        if status.state is JobState.FAILED:
+            return status
+        content = answers.object_in(result, "document", operation="poll").get("json_content")
+        if status.state is not JobState.SUCCEEDED or not isinstance(content, dict):
+            raise CallFailed("result_missing", status=answer.status, operation="poll")
+        pages = content.get("pages")
+        images, problems = _pictures(answers.objects_in(content, "pictures", operation="poll"))
+        return replace(
+            status,
+            images=images,
+            pages=len(pages) if isinstance(pages, dict | list) else None,
+            problems=problems,
+        )
+
 
 def _in_path(job_id: str) -> str:
     if answers.usable_id(job_id) is None:
@@ -129,40 +162,6 @@ def _object(answer: Answer, operation: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise unusable("answer_not_json", operation, status=answer.status)
     return body
-
-
-def _status(word: Any, answer: Answer) -> JobStatus:
-    text = word.lower() if isinstance(word, str) else ""
-    state = _STATES.get(text, JobState.RUNNING)
-    status = JobStatus(
-        state,
-        bounded_code(word, "unrecognised"),
-        known=text in _STATES,
-        retry_after=answer.retry_after,
-    )
-    if text == "partial_success":
-        return replace(status, failure_code="partial_result", failure_kind="attempt")
-    if state is JobState.FAILED:
-        return replace(status, failure_code=f"task_{text}")
-    return status
-
-
-def _finished(result: Mapping[str, Any], answer: Answer) -> JobStatus:
-    """The status by the result itself, which may be a failure though the task succeeded."""
-    status = _status(result.get("status"), answer)
-    if status.state is JobState.FAILED:
-        return status
-    content = answers.object_in(result, "document", operation="poll").get("json_content")
-    if status.state is not JobState.SUCCEEDED or not isinstance(content, dict):
-        raise CallFailed("result_missing", status=answer.status, operation="poll")
-    pages = content.get("pages")
-    images, problems = _pictures(answers.objects_in(content, "pictures", operation="poll"))
-    return replace(
-        status,
-        images=images,
-        pages=len(pages) if isinstance(pages, dict | list) else None,
-        problems=problems,
-    )
 
 
 def _pictures(

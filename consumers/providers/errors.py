@@ -8,8 +8,9 @@
 * ``document``: this document cannot succeed; a dead letter with its reason.
 * ``systemic``: nothing can succeed now (credentials, credit, outage); opens the breaker.
 
-``code`` is bounded and safe to log (a service's error code that matched ``[A-Za-z0-9_.-]{1,64}``,
-or our own); no message text, URL, header or body is ever in one of these.
+``code`` is safe to log: our own, or a service's that is known or only words
+(`failures.bounded_code`) and does not repeat our secret; no message text, URL, header or body is
+ever in one of these.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """What a service's answer means when it is not the one we wanted: a pure table.
 
 A code decides before a status does, because services put throttles into HTTP 400, failures into
-HTTP 200 and quota errors into HTTP 429. What is taken from an answer is its code only, bounded; its
-message text may hold anything.
+HTTP 200 and quota errors into HTTP 429. What is taken from an answer is its code only; its message
+text may hold anything. So may what only has the form of a code, such as a file's name, a birth date
+or our own secret: see `bounded_code` and `repeats`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,14 @@ from consumers.providers.errors import (
 SUBMIT = "submit"
 """The one operation that may have had an effect although it failed, and that names no job."""
 
+UNRECOGNISED = "unrecognised"
+"""Shown for a code or status word that is neither known nor only words."""
+
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_WORDS = re.compile(r"(?=.{1,40}$)[A-Za-z]+([_.-][A-Za-z]+)*")
+_HTTP_STATUS = re.compile(r"[1-5][0-9]{2}")
+_FRAGMENT = 8
+"""So many characters of a secret are not there by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +98,24 @@ COMMON_CODES: Codes = {
 }
 
 
-def bounded_code(value: object, default: str) -> str:
-    """``value`` where it is a code that is safe to show, else ``default``."""
+def bounded_code(value: object, default: str, *, known: Container[str] = COMMON_CODES) -> str:
+    """``value`` where it may be shown: an HTTP status, in ``known``, or letters with separators.
+    `UNRECOGNISED` for any other code, ``default`` for what has not even the form of one."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    return value if isinstance(value, str) and _CODE.fullmatch(value) else default
+    if not isinstance(value, str) or not _CODE.fullmatch(value):
+        return default
+    if _WORDS.fullmatch(value) or _HTTP_STATUS.fullmatch(value) or _plain(value) in known:
+        return value
+    return UNRECOGNISED
+
+
+def repeats(code: str, secret: str) -> bool:
+    """Whether ``code`` has the secret in it, or a good part of it."""
+    code, secret = code.lower(), secret.lower()
+    if len(secret) < _FRAGMENT:  # would be found in any word, so only where it stands alone
+        return secret in re.split(r"[_.-]", code) or secret == code
+    return any(code[at : at + _FRAGMENT] in secret for at in range(len(code) - _FRAGMENT + 1))
 
 
 def error_code(answer: Any) -> str | None:
@@ -111,11 +132,14 @@ def error_code(answer: Any) -> str | None:
         candidates.append(error)
     candidates += [answer.get("code"), answer.get("error_code"), answer.get("errorCode")]
     # Numbers last: where there is one beside a word, it only repeats the HTTP status.
-    for candidate in sorted(candidates, key=lambda candidate: not isinstance(candidate, str)):
-        code = bounded_code(candidate, "")
-        if code:
-            return code
-    return None
+    candidates.sort(key=lambda candidate: not isinstance(candidate, str))
+    return best_code(bounded_code(candidate, "") for candidate in candidates)
+
+
+def best_code(codes: Iterable[str]) -> str | None:
+    """The first that tells something; `UNRECOGNISED` where none does, None where there is none."""
+    found = [code for code in codes if code]
+    return next((code for code in found if code != UNRECOGNISED), UNRECOGNISED if found else None)
 
 
 def says_retryable(answer: Any) -> bool | None:
@@ -156,7 +180,11 @@ def failure(
 def meaning_of(code: str | None, codes: Codes = COMMON_CODES) -> Meaning | None:
     if code is None:
         return None
-    return codes.get(re.sub(r"[-. ]", "_", code).lower())
+    return codes.get(_plain(code))
+
+
+def _plain(code: str) -> str:
+    return re.sub(r"[-. ]", "_", code).lower()
 
 
 def _by_status(status: int, operation: str, retryable: bool | None) -> Meaning:

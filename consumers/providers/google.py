@@ -28,7 +28,7 @@ from consumers.providers.errors import (
     JobNotFound,
     SubmitUnknown,
 )
-from consumers.providers.failures import SUBMIT, bounded_code
+from consumers.providers.failures import SUBMIT, UNRECOGNISED, bounded_code
 from consumers.providers.files import write_inline
 from consumers.providers.google_layout import images_of_shard, shard_number
 from consumers.providers.google_storage import CODES, ObjectStore
@@ -138,12 +138,14 @@ class GoogleProvider:
         metadata = body.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         word = metadata.get("state")
-        shown = bounded_code(word, "unrecognised")
+        shown = bounded_code(word, UNRECOGNISED)
+        if str(word) not in _STATES:
+            shown = self._api.unless_secret(shown)
         if body.get("done") is not True:
             return JobStatus(
                 JobState.RUNNING,
                 shown,
-                known=word in _STATES,
+                known=str(word) in _STATES,
                 retry_after=answer.retry_after,
             )
         status = JobStatus(

@@ -43,7 +43,7 @@ def google_error_code(body: Any) -> str | None:
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return None
-    word = bounded_code(error.get("status"), "")
+    word = bounded_code(error.get("status"), "", known=CODES)
     message = error.get("message")
     if word == "RESOURCE_EXHAUSTED" and isinstance(message, str) and "larger than max" in message:
         return "message_too_large"

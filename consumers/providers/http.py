@@ -19,9 +19,12 @@ from consumers.providers import retry_after
 from consumers.providers.errors import ProviderError, ResponseUnsafe
 from consumers.providers.failures import (
     COMMON_CODES,
+    UNRECOGNISED,
     Codes,
     error_code,
     failure,
+    meaning_of,
+    repeats,
     says_retryable,
 )
 from consumers.providers.files import ReceivedFile, receive
@@ -37,8 +40,6 @@ from consumers.providers.transport import (
 )
 from consumers.providers.uploads import Upload
 from sinks.http1 import Response
-
-_SHORTEST_SECRET = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class ApiClient:
         body = answer.json()
         return failure(
             answer.status,
-            self._safe_code(body),
+            self.code_in(body, codes),
             operation=operation,
             retry_after=answer.retry_after,
             codes=codes,
@@ -178,6 +179,19 @@ class ApiClient:
                 response.status, response.headers, self._body(response, operation=operation)
             )
         raise self.failure(answer, operation=operation, codes=codes)
+
+    def code_in(self, body: Any, codes: Codes = COMMON_CODES) -> str | None:
+        """The error code in a decoded body, unless it repeats our secret back to us."""
+        code = self._code_of(body)
+        if code is None or meaning_of(code, codes) is not None:
+            return code
+        return self.unless_secret(code)
+
+    def unless_secret(self, word: str) -> str:
+        """``word``, which only looks like a code or a status, unless it repeats our secret."""
+        # `Bearer` and the like are no part of the secret.
+        secrets = [value.rpartition(" ")[2] for value in self._credential().values()]
+        return UNRECOGNISED if any(repeats(word, secret) for secret in secrets) else word
 
     def close(self) -> None:
         self._origins.close()
@@ -223,11 +237,3 @@ class ApiClient:
             if len(received) > self.limits.max_json_bytes:
                 raise unusable("answer_too_large", operation)
         return bytes(received)
-
-    def _safe_code(self, body: Any) -> str | None:
-        """The answer's error code, unless it repeats our secret back to us."""
-        code = self._code_of(body)
-        if code and len(code) >= _SHORTEST_SECRET:
-            secrets = self._credential().values()
-            return None if any(code in secret or secret in code for secret in secrets) else code
-        return code

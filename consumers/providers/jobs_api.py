@@ -20,8 +20,6 @@ from consumers.providers.failures import (
     COMMON_CODES,
     SUBMIT,
     Codes,
-    bounded_code,
-    error_code,
     meaning_of,
     says_retryable,
 )
@@ -214,6 +212,8 @@ class JobsApi:
         if word is None:
             word = "completed" if listed is not None else "no_status"
         state, shown, known = answers.state_of(word)
+        if not known:
+            shown = self.api.unless_secret(shown)
         if state is JobState.SUCCEEDED and payload.get("success") is False:
             state = JobState.FAILED
         status = JobStatus(
@@ -235,7 +235,7 @@ class JobsApi:
         return replace(status, images=self._images(listed, operation="poll"))
 
     def _failed(self, status: JobStatus, payload: Mapping[str, Any]) -> JobStatus:
-        code = error_code(payload)
+        code = self.api.code_in(payload, self._codes)
         meaning = meaning_of(code, self._codes)
         retryable = says_retryable(payload)
         if status.provider_status in answers.PARTIAL:
@@ -248,7 +248,7 @@ class JobsApi:
             kind = "attempt" if retryable else "document"
         else:
             kind = "attempt" if status.provider_status in answers.STOPPED else "document"
-        shown = (meaning.code if meaning else None) or bounded_code(code, "job_failed")
+        shown = (meaning.code if meaning else None) or code or "job_failed"
         return replace(status, failure_code=shown, failure_kind=kind)
 
     def _images(self, listed: list[Any], *, operation: str) -> tuple[RemoteImage, ...]:

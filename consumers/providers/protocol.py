@@ -86,11 +86,12 @@ class RemoteImage:
 class JobStatus:
     """What one answer said about a job.
 
-    ``provider_status`` is the service's own word, bounded and safe to log; ``known`` is False for
-    a word that the adapter does not know (counted, treated as running). ``retry_after`` is in
-    seconds, unclamped. ``finished_at`` is RFC 3339 UTC from the service's own record, or None.
-    ``failure_code`` is a bounded code, never message text. ``failure_kind``: ``document`` (this
-    document can never succeed), ``attempt`` (another job may) or ``systemic``.
+    ``provider_status`` is the service's own word, or `unrecognised` where it may not be logged
+    (`failures.bounded_code`); ``known`` is False for a word that the adapter does not know
+    (counted, treated as running). ``retry_after`` is in seconds, unclamped. ``finished_at`` is RFC
+    3339 UTC from the service's own record, or None. ``failure_code`` is a code of the same kind,
+    never message text. ``failure_kind``: ``document`` (this document can never succeed),
+    ``attempt`` (another job may) or ``systemic``.
     """
 
     state: JobState

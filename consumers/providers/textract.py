@@ -25,7 +25,7 @@ from consumers.providers.errors import (
     JobNotFound,
     SubmitUnknown,
 )
-from consumers.providers.failures import SUBMIT, bounded_code
+from consumers.providers.failures import SUBMIT, UNRECOGNISED, bounded_code
 from consumers.providers.files import write_inline
 from consumers.providers.protocol import (
     Abilities,
@@ -101,7 +101,7 @@ class TextractProvider:
         answer = self._get(job_id, "poll", MaxResults=1)
         word = answer.get("JobStatus")
         state = _STATES.get(str(word), JobState.RUNNING)
-        shown = bounded_code(word, "unrecognised")
+        shown = bounded_code(word, UNRECOGNISED)
         if state is JobState.RUNNING:
             return JobStatus(state, shown, known=word in _STATES)
         metadata = answers.object_in(answer, "DocumentMetadata", operation="poll")

@@ -11,6 +11,8 @@ import sys
 from tests.contract import live
 from tests.contract.matrix import FAILED, PASSED, SKIPPED, Cell, as_markdown, run
 
+LIVE_CHECKS = "Against the real service, where its account is in the environment:"
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.contract")
@@ -32,9 +34,8 @@ def main() -> int:
     }
     if given.markdown:
         print(as_markdown(cells))
-        print("\nAgainst the real service, where its account is in the environment:\n")
-        for check in live_checks:
-            print(f"* {check.provider}: {check.outcome}: {check.reason}")
+        print(f"\n{LIVE_CHECKS}\n")
+        print(live.as_markdown(live_checks))
     else:
         print(
             json.dumps(counts | {"live": {check.provider: check.outcome for check in live_checks}})

@@ -6,6 +6,7 @@ twelve behaviours that are known to break clients of such services.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import stat
@@ -367,14 +368,34 @@ def a_failed_call_inside_http_200_is_a_failure(subject: Subject) -> None:  # 6
         assert (caught.value.code, caught.value.kind) == (code, kind)
 
 
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def never_followed(subject: Subject, operation: str, call: Callable[[], object]) -> None:
+    """Whichever way ``operation`` is redirected, ``call`` fails and nobody else is asked."""
+    for status in REDIRECTS:
+        already = len(subject.service.seen(operation))
+        away = Reply(status, b"", {"Location": f"{subject.stranger.origin}/steal"})
+        subject.service.misbehave(operation, instead(away))
+        with pytest.raises(ResponseUnsafe):
+            call()
+        assert len(subject.service.seen(operation)) == already + 1
+    assert subject.stranger.requests == []
+
+
 @behaviour
 def a_redirected_submit_is_not_followed(subject: Subject) -> None:  # 9
-    for status in (301, 302, 307, 308):
-        away = Reply(status, b"", {"Location": f"{subject.stranger.origin}/steal"})
-        subject.service.misbehave("submit", instead(away))
-        with pytest.raises(ResponseUnsafe):
-            submit(subject)
-    assert subject.stranger.requests == []
+    never_followed(subject, "submit", lambda: submit(subject))
+
+
+@behaviour
+def a_redirected_document_is_not_followed(subject: Subject) -> None:  # 9
+    document = subject.document()
+    never_followed(subject, subject.document_operation, lambda: submit(subject, document))
+    content = document.path.read_bytes()
+    for request in subject.service.seen(subject.document_operation):
+        assert content in request.body or base64.b64encode(content) in request.body
+    assert subject.jobs_started == 0
 
 
 # Pressure.
@@ -525,9 +546,16 @@ def html_in_answer_to_a_poll_costs_an_attempt(subject: Subject) -> None:  # 6
 
 @behaviour
 def a_redirected_poll_is_not_followed(subject: Subject) -> None:  # 9
-    away = Reply(302, b"", {"Location": f"{subject.stranger.origin}/steal"})
-    polled_into(subject, away, ResponseUnsafe)
-    assert subject.stranger.requests == []
+    job_id, _ = started(subject)
+    poll = "list" if isinstance(subject, AwsLambda) else "poll"
+    never_followed(subject, poll, lambda: subject.provider.poll(job_id))
+
+
+@behaviour
+def a_redirected_deletion_is_not_followed(subject: Subject) -> None:  # 9
+    job_id, _, _ = finished(subject)
+    never_followed(subject, "forget", lambda: subject.provider.forget(job_id))
+    assert subject.knows(job_id)
 
 
 @behaviour
@@ -670,13 +698,20 @@ def a_download_from_a_private_address_is_refused(subject: Subject) -> None:  # 8
 
 
 @behaviour
-def a_redirected_download_is_refused(subject: Subject) -> None:  # 8
-    job_id, image = an_image(subject)
-    away = Reply(302, b"", {"Location": f"{subject.stranger.origin}/x.png"})
-    subject.service.misbehave("image", instead(away))
-    with pytest.raises(ResponseUnsafe):
-        fetched(subject, subject.provider, job_id, image)
-    assert subject.stranger.requests == []
+def a_redirected_image_is_not_followed(subject: Subject) -> None:  # 8, 9
+    if subject.image_operation == "result":
+        job_id, document = started(subject)
+        subject.finish(job_id)
+
+        def read() -> object:
+            return listed(subject.provider, job_id, subject.provider.poll(job_id), document)
+    else:
+        job_id, image = an_image(subject)
+
+        def read() -> object:
+            return fetched(subject, subject.provider, job_id, image)
+
+    never_followed(subject, subject.image_operation, read)
     assert nothing_left(subject)
 
 

@@ -1,7 +1,8 @@
 """Checks against the real services, run only where their accounts are in the environment.
 
 Each sends one generated one-page document, waits for its result, fetches the images and deletes
-what can be deleted. Costs one page.
+what can be deleted. It fails where another number of pages is told, or no image by a service that
+extracts what is embedded. Costs one page.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,22 +46,38 @@ class LiveCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
+    """``also``: variables that may be set too, each with what it is for."""
+
     needs: tuple[str, ...]
     settings: Callable[[Environment], ProviderSettings]
+    also: tuple[tuple[str, str], ...] = ()
+    gives_every_image: bool = True
+    """It extracts what is embedded, so our page has one. The others look for figures."""
+
+
+_AWS_ALSO = (
+    ("AWS_REGION", "the region"),
+    ("AWS_ACCESS_KEY_ID", "and all else that AWS's own tools take an identity from"),
+)
 
 
 def _aws(kind: Kind, env: Environment) -> ProviderSettings:
-    function = env.get("LIVE_AWS_FUNCTION", "bundle-extract")
-    options = AwsSettings(
-        bucket=env["LIVE_AWS_BUCKET"], region=env.get("AWS_REGION"), function=function
-    )
+    bucket, region = env["LIVE_AWS_BUCKET"], env.get("AWS_REGION")
+    if kind is Kind.AWS_LAMBDA:
+        options = AwsSettings(bucket=bucket, region=region, function=env["LIVE_AWS_FUNCTION"])
+    else:
+        options = AwsSettings(bucket=bucket, region=region)
     return ProviderSettings(kind=kind, aws=options)
 
 
 _ACCOUNTS: Mapping[Kind, _Account] = {
     Kind.INFRAI: _Account(
         ("INFRAI_API_KEY",),
-        lambda env: ProviderSettings(kind=Kind.INFRAI, allowed_download_hosts=("*",)),
+        lambda env: ProviderSettings(
+            kind=Kind.INFRAI,
+            allowed_download_hosts=tuple(env.get("INFRAI_DOWNLOAD_HOSTS", "").split()),
+        ),
+        also=(("INFRAI_DOWNLOAD_HOSTS", "where its images are, if not on its own hosts"),),
     ),
     Kind.SELFHOSTED: _Account(
         ("EXTRACTOR_URL", "EXTRACTOR_TOKEN"),
@@ -75,6 +92,7 @@ _ACCOUNTS: Mapping[Kind, _Account] = {
             base_url=env["AZURE_DOCUMENT_INTELLIGENCE_ENDPOINT"],
             azure=AzureSettings(),
         ),
+        gives_every_image=False,
     ),
     Kind.GOOGLE: _Account(
         ("DOCUMENT_AI_PROJECT", "DOCUMENT_AI_PROCESSOR", "DOCUMENT_AI_BUCKET"),
@@ -87,18 +105,50 @@ _ACCOUNTS: Mapping[Kind, _Account] = {
                 location=env.get("DOCUMENT_AI_LOCATION", "eu"),
             ),
         ),
+        also=(
+            ("DOCUMENT_AI_LOCATION", "`eu` where it is not set"),
+            ("GOOGLE_ACCESS_TOKEN", "else the environment's own identity"),
+        ),
+        gives_every_image=False,
     ),
     Kind.AWS_LAMBDA: _Account(
-        ("LIVE_AWS_BUCKET", "LIVE_AWS_FUNCTION"), lambda env: _aws(Kind.AWS_LAMBDA, env)
+        ("LIVE_AWS_BUCKET", "LIVE_AWS_FUNCTION"),
+        lambda env: _aws(Kind.AWS_LAMBDA, env),
+        also=_AWS_ALSO,
     ),
-    Kind.TEXTRACT: _Account(("LIVE_AWS_BUCKET",), lambda env: _aws(Kind.TEXTRACT, env)),
+    Kind.TEXTRACT: _Account(
+        ("LIVE_AWS_BUCKET",),
+        lambda env: _aws(Kind.TEXTRACT, env),
+        also=_AWS_ALSO,
+        gives_every_image=False,
+    ),
     Kind.DOCLING: _Account(
         ("DOCLING_URL",),
         lambda env: ProviderSettings(
             kind=Kind.DOCLING, base_url=env["DOCLING_URL"], allow_plain_http=True
         ),
+        also=(("DOCLING_SERVE_API_KEY", "its key"),),
+        gives_every_image=False,
     ),
 }
+
+
+def settings_of(kind: Kind, environment: Environment) -> ProviderSettings:
+    return _ACCOUNTS[kind].settings(environment)
+
+
+def as_markdown(checks: Sequence[LiveCheck]) -> str:
+    """One row a service: what has to be in the environment for its check, and how it ended."""
+    lines = ["| service | variables | may be set too | check |", "|---|---|---|---|"]
+    for check in checks:
+        account = _ACCOUNTS[Kind(check.provider)]
+        needs = ", ".join(f"`{name}`" for name in account.needs)
+        also = "; ".join(f"`{name}`: {use}" for name, use in account.also)
+        told = check.outcome
+        if check.outcome != NOT_RUN:
+            told += f": {check.reason}"
+        lines.append(f"| {check.provider} | {needs} | {also} | {told} |")
+    return "\n".join(lines)
 
 
 def run(environment: Environment | None = None) -> list[LiveCheck]:
@@ -115,14 +165,15 @@ def _check(kind: Kind, account: _Account, env: Environment) -> LiveCheck:
     except ValueError as error:
         return LiveCheck(kind.value, FAILED, str(error))
     try:
-        return LiveCheck(kind.value, PASSED, _one_document(provider))
+        told = _one_document(provider, gives_every_image=account.gives_every_image)
+        return LiveCheck(kind.value, PASSED, told)
     except (ProviderError, AssertionError) as error:
         return LiveCheck(kind.value, FAILED, str(error))
     finally:
         provider.close()
 
 
-def _one_document(provider: Provider) -> str:
+def _one_document(provider: Provider, *, gives_every_image: bool) -> str:
     data = pdfs.one_page_scan()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "document.pdf")
@@ -137,7 +188,9 @@ def _one_document(provider: Provider) -> str:
             time.sleep(POLL_SECONDS)
             status = provider.poll(job_id)
         assert status.state is JobState.SUCCEEDED, f"the job failed: {status.failure_code}"
+        assert status.pages in (None, 1), f"one page was sent, {status.pages} are told"
         images = status.images if status.images_listed else provider.images(job_id, document)
+        assert images or not gives_every_image, "the page has an image, none is listed"
         for number, image in enumerate(images):
             destination = Path(folder, f"image-{number}")
             provider.fetch_image(job_id, image, destination, max_bytes=MAX_BYTES)

@@ -58,7 +58,10 @@ class Subject:
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
+    document_operation: ClassVar[str] = "submit"
+    """The call that carries the document; where it is not the submit, it comes before it."""
     image_operation: ClassVar[str] = "image"
+    """The call that carries an image; `result`: one that carries them all."""
     ruled_out: ClassVar[Mapping[str, str]] = {}
     finds_by_key: ClassVar[bool] = False
     book: JobBook
@@ -162,12 +165,22 @@ class Subject:
         return [(i.page, i.index - 1, i.sha256) for i in self.job(job_id).images]
 
 
+def no_forget_call(reason: str) -> dict[str, str]:
+    return dict.fromkeys(
+        (
+            "forgetting_deletes_the_job_and_twice_is_success",
+            "a_redirected_deletion_is_not_followed",
+        ),
+        reason,
+    )
+
+
 class Infrai(Subject):
     name = "infrai"
     kind = Kind.INFRAI
     ruled_out: ClassVar = {
         "a_failed_document_in_a_successful_batch_is_a_failure": NO_BATCH,
-        "forgetting_deletes_the_job_and_twice_is_success": "no call for it is documented",
+        **no_forget_call("no call for it is documented"),
     }
     service: FakeInfrai
 
@@ -237,7 +250,6 @@ def no_urls(reason: str) -> dict[str, str]:
             "an_expired_url_is_renewed_by_reading_the_job",
             "a_download_host_that_is_not_allowed_is_refused",
             "a_download_from_a_private_address_is_refused",
-            "a_redirected_download_is_refused",
         ),
         reason,
     )
@@ -249,6 +261,7 @@ def no_image_calls(reason: str) -> dict[str, str]:
             "a_short_image_is_truncated",
             "a_short_image_without_a_length_is_truncated",
             "a_changed_image_fails_its_checksum",
+            "a_redirected_image_is_not_followed",
         ),
         reason,
     )
@@ -304,6 +317,7 @@ class Google(Subject):
         "hostile_names_reach_no_path": NO_NAMES,
     }
     attempt_code = "13"
+    document_operation = "upload"
     image_operation = "result"
     service: FakeGoogle
 
@@ -344,6 +358,7 @@ class Google(Subject):
 
 
 class _Aws(Subject):
+    document_operation = "upload"
     service: FakeAws
 
     def new_service(self) -> FakeService:
@@ -476,7 +491,7 @@ class Docling(Subject):
         **_NO_KEY,
         **no_urls(INLINE),
         "a_changed_image_fails_its_checksum": INLINE,
-        "forgetting_deletes_the_job_and_twice_is_success": "there is no call for one task",
+        **no_forget_call("there is no call for one task"),
         "an_empty_answer_with_a_location_gives_the_id": NO_LOCATION,
         "an_id_at_another_host_is_refused": NO_LOCATION,
         "a_refused_document_is_the_documents_fault": LATE_CHECK,

@@ -14,10 +14,9 @@ _RESULT = re.compile(_MODEL + r"/analyzeResults/([^/]+)(/figures/([^/]+))?")
 
 
 class FakeAzure(FakeService):
-    def __init__(self, *, token: str = "fake-token", id_host: str | None = None) -> None:
+    def __init__(self, *, token: str = "fake-token") -> None:
         super().__init__()
         self.token = token
-        self.id_host = id_host
         self.book = JobBook(idempotent=False, new_id=lambda n: f"0000-{n:04d}-beef")
         self.figure_without_id = False
 
@@ -70,8 +69,7 @@ class FakeAzure(FakeService):
             return self.refused(400, "InvalidRequest", "InvalidContent")
         digest = hashlib.sha256(request.body).hexdigest()
         job, _ = self.book.start(None, digest, page_count(request.body))
-        host = self.id_host or self.origin
-        location = f"{host}{_MODEL}/analyzeResults/{job.id}?api-version=2024-11-30"
+        location = f"{self.origin}{_MODEL}/analyzeResults/{job.id}?api-version=2024-11-30"
         return Reply(202, b"", {"Operation-Location": location, "Retry-After": "1"})
 
     def _status(self, job: Job) -> dict[str, Any]:

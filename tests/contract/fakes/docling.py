@@ -13,7 +13,7 @@ _WORDS = {"running": "started", "succeeded": "success", "failed": "failure"}
 
 
 class FakeDocling(FakeService):
-    """``fetched_once``: results that were fetched are gone (as they are 300 s later)."""
+    """``removes_fetched``: a result that was fetched once is gone (as it is 300 s later)."""
 
     def __init__(self, *, token: str = "fake-token") -> None:
         super().__init__()

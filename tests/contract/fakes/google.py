@@ -143,7 +143,9 @@ class FakeGoogle(FakeService):
             },
         }
         if state == "failed":
-            operation |= {"done": True, "error": {"code": int(job.code or 3), "message": "x"}}
+            code = job.code or "3"
+            told = int(code) if code.isdigit() else code
+            operation |= {"done": True, "error": {"code": told, "message": "x"}}
         elif state == "succeeded":
             operation |= {"done": True, "response": {}}
         return operation

@@ -188,10 +188,17 @@ class FakeInfrai(FakeService):
     # Effects.
 
     def _submit(self, request: Request) -> Reply:
-        document = self._document(request)
+        key = request.headers.get("idempotency-key")
+        if request.headers.get("content-type") == "application/json":
+            body = json.loads(request.body)
+            if body.get("idempotency_key") != key or canonical(body) != request.body:
+                return self.refused(400, "INVALID_REQUEST")
+            document: bytes | None = base64.b64decode(body["pdf"])
+        else:
+            content_type = request.headers.get("content-type", "")
+            document = multipart_file(request.body, content_type, "file")
         if document is None or b"%PDF-" not in document[:1024]:
             return self.refused(422, "NOT_A_PDF")
-        key = request.headers.get("idempotency-key")
         if self._full(key):
             return self.refused(429, "RATE_LIMITED", Retry_After="1")
         try:
@@ -219,13 +226,6 @@ class FakeInfrai(FakeService):
         known = any(job.key == key for job in self._running)
         return len(self._running) >= self.slots and not known
 
-    def _document(self, request: Request) -> bytes | None:
-        content_type = request.headers.get("content-type", "")
-        if content_type.startswith("application/json"):
-            body = json.loads(request.body)
-            return base64.b64decode(body["pdf"])
-        return multipart_file(request.body, content_type, "file")
-
     def _forget(self, job: Job | None) -> Reply:
         if job is not None:
             self.book.forget(job.id)
@@ -252,6 +252,11 @@ class FakeInfrai(FakeService):
             return Reply(204)
         keys = [job.key for job in self.book.started]
         return json_reply({"accepted": len(keys), "keys": len(set(keys))})
+
+
+def canonical(body: dict[str, Any]) -> bytes:
+    """JSON as the service documents it: sorted keys, no spaces, a newline at the end."""
+    return (json.dumps(body, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 
 class _JobLog:

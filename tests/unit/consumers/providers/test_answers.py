@@ -63,7 +63,8 @@ def test_a_word_that_is_not_known_counts_as_running(
 
 
 def test_a_status_word_with_content_in_it_is_not_shown() -> None:
-    assert answers.state_of("failed for Mrs Novak, born 1950")[1] == "unrecognised"
+    for word in ("failed for Mrs Novak, born 1950", "Novak_Jan_1950-02-03", "x" * 41):
+        assert answers.state_of(word)[1] == "unrecognised"
 
 
 def test_images_come_in_the_order_of_page_and_index_whatever_the_lists_order() -> None:

@@ -40,6 +40,7 @@ def test_the_innermost_code_of_an_azure_error_is_the_one_that_tells() -> None:
     body = {"error": {"code": "InvalidRequest", "innererror": inner}}
     assert azure_error_code(body) == "PasswordProtected"
     assert azure_error_code({"error": {"code": "NotFound"}}) == "NotFound"
+    assert azure_error_code({"error": {"code": "Failed", "innererror": {"code": "x1"}}}) == "Failed"
     assert azure_error_code({"error": {"code": "see Mr Novak", "innererror": "?"}}) is None
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from consumers.providers.aws import CODES as AWS
 from consumers.providers.errors import (
     CallFailed,
     DocumentRefused,
@@ -14,7 +15,7 @@ from consumers.providers.errors import (
     SubmitUnknown,
     Throttled,
 )
-from consumers.providers.failures import Meaning, bounded_code, error_code, failure
+from consumers.providers.failures import Meaning, bounded_code, error_code, failure, repeats
 
 
 @pytest.mark.parametrize(
@@ -95,9 +96,14 @@ def test_the_services_own_word_decides_on_a_code_that_is_not_known(
         ({"error": "encrypted"}, "encrypted"),
         ({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, "RESOURCE_EXHAUSTED"),
         ({"error": [{"code": "x"}]}, "x"),
-        ({"code": 4000}, "4000"),
-        ({"ok": False, "data": None, "error": {"code": "E1"}}, "E1"),
+        ({"code": 413}, "413"),
+        ({"code": 19500203}, "unrecognised"),
+        ({"ok": False, "data": None, "error": {"code": "E_ONE"}}, "E_ONE"),
         ({"error": "Mr. Jan Novak, born 1950"}, None),
+        ({"error": {"code": "Novak_Jan_1950-02-03"}}, "unrecognised"),
+        ({"error": {"code": "Novak_1950", "type": "bad_request"}}, "bad_request"),
+        ({"error": "Novak_Jan_1950-02-03.pdf"}, "unrecognised"),
+        ({"error": {"code": "word_" * 8 + "word"}}, "unrecognised"),
         ({"error": {"code": "x" * 65}}, None),
         ({"error": {"code": True}}, None),
         (["x"], None),
@@ -110,4 +116,29 @@ def test_only_a_bounded_code_is_taken_from_an_error_body(body: object, code: str
 
 def test_a_code_that_is_not_safe_to_show_is_replaced() -> None:
     assert bounded_code("a\nb", "job_failed") == "job_failed"
-    assert bounded_code("ok-1", "job_failed") == "ok-1"
+    assert bounded_code("is-ok", "job_failed") == "is-ok"
+    for code in ("ok-1", "_x", "x.", "a--b", "4131", "x" * 41):
+        assert bounded_code(code, "job_failed") == "unrecognised"
+
+
+def test_a_code_with_digits_is_shown_where_the_adapter_knows_it() -> None:
+    assert bounded_code("InvalidS3ObjectException", "x", known=AWS) == "InvalidS3ObjectException"
+    assert bounded_code("InvalidS3ObjectException", "x") == "unrecognised"
+
+
+@pytest.mark.parametrize(
+    ("code", "secret", "told"),
+    [
+        ("invalid.abcdefghijkl", "abcdefghijkl", True),
+        ("ABCDEFGHIJKL", "abcdefghijkl", True),
+        ("cdefghij", "abcdefghijkl", True),
+        ("cdefghi", "abcdefghijkl", False),
+        ("not_found", "not-a-secret", False),
+        ("bad_key", "key", True),
+        ("monkey", "key", False),
+    ],
+)
+def test_a_code_that_repeats_the_secret_or_much_of_it_is_told(
+    code: str, secret: str, told: bool
+) -> None:
+    assert repeats(code, secret) is told
