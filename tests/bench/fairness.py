@@ -1,7 +1,8 @@
-"""What a bundle of 900 pages in front does to small documents behind it.
+"""What a huge bundle in front does to small documents behind it.
 
-Small documents come at an even pace, once alone and once just after a bundle whose one document is
-cut into jobs of 50 pages; each of its pages gives an image. The service takes a time per page and
+Small documents come at an even pace: alone; just after a bundle whose one document of 900 pages is
+cut into jobs of 50, each page with an image; and just after a bundle of hundreds of small
+documents, more than there are places for files and job slots. The service takes a time per page and
 has a limited number of slots.
 """
 
@@ -58,19 +59,30 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         made.pipeline.send(made.pipeline.event("large", [large], policy="large"))
         paced(made, given.documents, given.per_second, "behind")
         counter.wait(3 * given.documents + 1, 900)
+        made.send(given.many, prefix=MANY, per_bundle=given.many)
+        paced(made, given.documents, given.per_second, "after")
+        counter.wait(4 * given.documents + 1 + given.many, 900)
         results = dict(counter.seen)
         counter.close()
         sent = announced_at(made)
     alone = latencies(results, sent, "alone")
     behind = latencies(results, sent, "behind")
-    assert len(behind) == given.documents
+    after = latencies(results, sent, "after")
+    assert len(behind) == len(after) == given.documents
     large_s = results["large"] - sent["large"]
     ratio = percentile(behind, 0.95) / percentile(alone, 0.95)
+    many_s = results[f"{MANY}-0"] - sent[f"{MANY}-0"]
+    ratio_many = percentile(after, 0.95) / percentile(alone, 0.95)
     say(f"large bundle: {large_s:.1f} s, small behind it: {ratio:.2f} x")
+    say(f"bundle of {given.many}: {many_s:.1f} s, small behind it: {ratio_many:.2f} x")
     if given.plots:
         from tests.bench.plots import cdf
 
-        series = {"alone": alone, f"behind {given.pages} pages": behind}
+        series = {
+            "alone": alone,
+            f"behind {given.pages} pages": behind,
+            f"behind {given.many} documents": after,
+        }
         cdf(series, given.plots, "fairness", "seconds from event to result")
     return {
         "small_documents": given.documents,
@@ -83,9 +95,14 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
             results["large"] - max(at for b, at in results.items() if b.startswith("behind")), 2
         ),
         "small_p95_ratio": round(ratio, 3),
+        "many_documents": given.many,
+        "many_s": round(many_s, 2),
+        "small_behind_many_s": {p: round(percentile(after, s), 3) for p, s in QUANTILES},
+        "small_p95_ratio_many": round(ratio_many, 3),
     }
 
 
+MANY = "many"
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
@@ -93,5 +110,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--per-second", type=float, default=20.0)
     parser.add_argument("--pages", type=int, default=900)
+    parser.add_argument("--many", type=int, default=500, help="documents of the bundle of many")
     parser.add_argument("--page-kb", type=int, default=20)
     parser.add_argument("--per-page", type=float, default=0.1, help="seconds")
