@@ -37,7 +37,6 @@ GOALS = (
     # "No growth" has no margin: what memory varies by anyway shows as a miss of that size.
     Goal("cost", "rss_mb_growth_10000_to_100000", "<=", 0),
     Goal("fairness", "small_p95_ratio", "<=", 1.5),
-    Goal("fairness", "small_p95_ratio_many", "<=", 1.5),
     Goal("parts", "unexplained_share_absolute", "<=", 0.02),
     Goal("scale", "simulated_off_measured", "<=", 0.15),
     Goal("shards", "ratio", "<=", 0.25),

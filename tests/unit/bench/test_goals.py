@@ -25,7 +25,7 @@ JUST_REACHED: dict[str, dict[str, Any]] = {
         "rss_mb_5000_in_flight": 300.0,
         "rss_mb_growth_10000_to_100000": 0.0,
     },
-    "fairness": {"small_p95_ratio": 1.5, "small_p95_ratio_many": 1.5},
+    "fairness": {"small_p95_ratio": 1.5},
     "parts": {"unexplained_share_absolute": 0.02},
     "scale": {"simulated_off_measured": 0.15},
     "shards": {"ratio": 0.25, "rss_mb": 250.0},
@@ -68,7 +68,7 @@ def test_what_was_left_out_is_neither_reached_nor_missed(goal: Goal) -> None:
 
 
 def test_null_is_not_measured() -> None:
-    line = {"small_p95_ratio": None, "small_p95_ratio_many": 1.0}
+    line = {"small_p95_ratio": None}
     assert verdict("fairness", line)["not_measured"] == ["small_p95_ratio"]
 
 
@@ -91,8 +91,7 @@ def test_a_missed_goal_ends_a_checked_run_with_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     module = importlib.import_module("tests.bench.fairness")
-    line = {"small_p95_ratio": found, "small_p95_ratio_many": 1.0}
-    monkeypatch.setattr(module, "run", lambda given: line)
+    monkeypatch.setattr(module, "run", lambda given: {"small_p95_ratio": found})
     monkeypatch.setattr(sys, "argv", ["tests.bench", "fairness", "--json", *argv])
     assert benchmarks.main() == code
     (line,) = capsys.readouterr().out.splitlines()
