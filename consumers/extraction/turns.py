@@ -13,9 +13,9 @@ from typing import Any
 from consumers.extraction.services import Services
 from consumers.runtime.effects import Acquire, Perform, Task
 
-CALLS_PER_THREAD = 2
-"""One runs, the other is there when it ends: the control loop may take some milliseconds to send
-the next one."""
+CALLS_PER_THREAD = 4
+"""One runs, the others are there when it ends: the control loop may take tens of milliseconds to
+send the next."""
 
 
 def in_turn(services: Services, bundle_id: str | None, pool: str, fn: Callable[[], Any]) -> Task:
