@@ -25,6 +25,7 @@ from consumers.extraction.pressure.pace import Pace
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from consumers.extraction.services import Dependency, ProviderService, Services, held_up
+from consumers.extraction.turns import CALLS_PER_THREAD
 from consumers.extraction.workspace import Workspace, sweep
 from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
@@ -298,6 +299,16 @@ def _pool_settings(settings: Settings) -> dict[str, PoolSettings]:
     }
 
 
+def _call_places(settings: Settings) -> dict[str, Limiter]:
+    places = {
+        name: Limiter(CALLS_PER_THREAD * pool.threads)
+        for name, pool in _pool_settings(settings).items()
+    }
+    # These threads are more than the processes that they wait for: no other call need be ready.
+    places[pools.PARSE] = Limiter(_pool_settings(settings)[pools.PARSE].threads)
+    return places
+
+
 def _services(
     settings: Settings,
     metrics: Metrics,
@@ -367,6 +378,7 @@ def _services(
         parser=Dependency("sandbox", pools.PARSE),
         workspace=workspace,
         documents=Limiter(settings.worker.documents),
+        call_places=_call_places(settings),
         storm=DeadLetterStorm(threshold=settings.worker.storm_threshold),
         beside=beside,
     )

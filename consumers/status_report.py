@@ -114,6 +114,7 @@ class PoolRow:
     threads: int
     running: int
     queued: int
+    """In the pool, or for their bundle's turn to enter it."""
     oldest_seconds: float
 
 
@@ -250,10 +251,7 @@ class Reporter:
             documents=tuple(_document(s, monotonic) for s in live.oldest(DOCUMENTS_SHOWN)),
             dependencies=tuple(_dependency(d, monotonic) for d in services.dependencies()),
             limits=self._limits(status),
-            pools=tuple(
-                PoolRow(name, p.threads, p.in_progress, p.queued, p.oldest_in_progress_seconds)
-                for name, p in sorted(pools.items())
-            ),
+            pools=tuple(self._pool(name, stats) for name, stats in sorted(pools.items())),
             reasons=tuple(
                 ReasonRow(reason.value, count, reason.meaning)
                 for reason, count in live.reasons.most_common()
@@ -301,6 +299,16 @@ class Reporter:
         return (
             tuple(CauseRow(cause, count, longest[cause]) for cause, count in documents.items()),
             tuple(JobStateRow(*key, *value) for key, value in sorted(jobs.items())),
+        )
+
+    def _pool(self, name: str, stats: PoolStats) -> PoolRow:
+        waiting = self._services.call_places[name].waiting
+        return PoolRow(
+            name=name,
+            threads=stats.threads,
+            running=stats.in_progress,
+            queued=stats.queued + waiting,
+            oldest_seconds=stats.oldest_in_progress_seconds,
         )
 
     def _limits(self, status: WorkerStatus) -> tuple[LimitRow, ...]:

@@ -1,4 +1,5 @@
-"""Every call to something remote goes through here: breaker, gate, pace, budget, table, metrics.
+"""Every call to something remote goes through here: breaker, gate, pace, turn, budget, table,
+metrics.
 
 The caller sees a result, a `DocumentFailed`, or one of the errors that it said it ``handles``.
 """
@@ -12,7 +13,8 @@ from consumers.extraction.pressure.backoff import backoff_s
 from consumers.extraction.retries import Classified, Verdict, classify
 from consumers.extraction.scope import DocumentFailed, Scope
 from consumers.extraction.services import Dependency, Services
-from consumers.runtime.effects import Perform, Sleep, Task
+from consumers.extraction.turns import in_turn
+from consumers.runtime.effects import Sleep, Task
 from schemas.policy import Retries
 from schemas.reasons import Reason
 
@@ -59,7 +61,7 @@ def _repeated(
         again = True
         answered = False
         try:
-            result = yield Perform(dependency.pool, fn)
+            result = yield from in_turn(services, scope.bundle_id, dependency.pool, fn)
             answered = True
         except handles as error:
             answered = True

@@ -15,7 +15,8 @@ from consumers.extraction.pressure.gate import MAX_WAIT_S
 from consumers.extraction.retries import Verdict, classify
 from consumers.extraction.scope import Scope
 from consumers.extraction.services import ProviderService, Services
-from consumers.runtime.effects import Perform, Sleep, Task
+from consumers.extraction.turns import in_turn
+from consumers.runtime.effects import Sleep, Task
 
 ATTEMPTS = 10
 """Of one deletion, the first included: with the waits between them about eight minutes."""
@@ -62,7 +63,8 @@ def _attempt(
 ) -> Task:
     """Task: seconds to wait before the next try; None when there shall be none."""
     try:
-        yield Perform(provider.calls.pool, partial(provider.provider.forget, job_id))
+        forget = partial(provider.provider.forget, job_id)
+        yield from in_turn(services, scope.bundle_id, provider.calls.pool, forget)
         return None
     except Exception as error:
         failed = classify(error)

@@ -89,6 +89,8 @@ class Services:
     workspace: Workspace
     documents: Limiter
     """Documents that hold local files: bounds temporary disk and memory."""
+    call_places: Mapping[str, Limiter]
+    """By pool: the calls in it, those included that wait for a thread (see `turns`)."""
     storm: DeadLetterStorm
     beside: Callable[[Task], None]
     """Starts a task that no offset waits for. It ends with the worker."""

@@ -48,7 +48,12 @@ class Rig:
         clock = SystemClock()
         self.services = cast(
             Services,
-            SimpleNamespace(metrics=self.metrics, rng=random.Random(1), beside=self._beside),
+            SimpleNamespace(
+                metrics=self.metrics,
+                rng=random.Random(1),
+                beside=self._beside,
+                call_places={pools.PROVIDER: Limiter(2)},
+            ),
         )
         self.scope = Scope(
             clock=clock,

@@ -5,6 +5,7 @@ Everything that decides how a task runs, drains and ends is `consumers.runtime.s
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
 from queue import SimpleQueue
 from typing import Any, cast
@@ -16,19 +17,31 @@ from consumers.runtime.scheduler import DeliveryQueue, Handle, Scheduler
 
 
 class SimPools(Pools):
-    """Hands every call to the simulation instead of to a thread."""
+    """Hands every call to the simulation instead of to a thread, as soon as one would be free."""
 
-    def __init__(self, clock: Clock, begin: Callable[[Job], None]) -> None:
+    def __init__(self, clock: Clock, begin: Callable[[Job], None], threads: int | None) -> None:
+        """``threads``: of each pool; None: as many as there are calls."""
         super().__init__({}, SimpleQueue(), clock)
         self._begin = begin
+        self._threads = threads
+        self._running: defaultdict[str, int] = defaultdict(int)
+        self._queued: defaultdict[str, deque[Job]] = defaultdict(deque)
 
     def submit(self, pool: str, call: Callable[[], Any], owner: Any) -> Job:
         job = Job(pool, call, owner, self._clock.monotonic())
-        self._begin(job)
+        self._queued[pool].append(job)
+        self._begin_next(pool)
         return job
 
     def collect(self, job: Job) -> None:
-        """Nothing is counted."""
+        self._running[job.pool] -= 1
+        self._begin_next(job.pool)
+
+    def _begin_next(self, pool: str) -> None:
+        free = self._threads is None or self._running[pool] < self._threads
+        if free and self._queued[pool]:
+            self._running[pool] += 1
+            self._begin(self._queued[pool].popleft())
 
 
 class _InOrder(dict[Any, None]):
@@ -51,13 +64,15 @@ class SimScheduler(Scheduler):
         publisher: DeliveryQueue,
         begin: Callable[[Job], None],
         wait: Callable[[], None],
+        threads: int | None = None,
     ) -> None:
         """
         :param begin: is handed each call that a task performs.
         :param wait: lets something else happen while a drain waits.
+        :param threads: see `SimPools`.
         """
         super().__init__({}, publisher, clock)
-        self._pools = SimPools(clock, begin)
+        self._pools = SimPools(clock, begin, threads)
         self._let_others_run = wait
 
     def start(self, task: Task, on_end: Callable[[Outcome], None], tag: Hashable) -> Handle:

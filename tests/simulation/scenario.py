@@ -130,6 +130,8 @@ class Scenario:
     max_polls_per_second: float | None = None
     job_slots: int = 8
     local_documents: int = 4
+    pool_threads: int | None = None
+    """Calls of each kind that are under way at the same time; None: any number."""
     temp_quota_bytes: int = 1 << 30
     storm_threshold: int = 10
 
@@ -160,6 +162,7 @@ def from_seed(seed: int) -> Scenario:
         skewed_clocks=rng.random() < 0.3,
         # Not drawn: that would change what every seed means.
         max_polls_per_second=1.0 if seed % 7 == 4 else None,
+        pool_threads=1 if seed % 5 == 1 else None,
         job_slots=rng.choice((1, 2, 8)),
         local_documents=rng.choice((1, 2, 4)),
         storm_threshold=rng.choice((2, 10, 10)),

@@ -309,7 +309,8 @@ class Judge:
         world = self.world
         for worker in (*world.workers, *world.dead):
             services = worker.services
-            for limiter in (services.documents, *(p.slots for p in services.providers.values())):
+            slots = (provider.slots for provider in services.providers.values())
+            for limiter in (services.documents, *slots, *services.call_places.values()):
                 if limiter.in_use or limiter.waiting:
                     world.violated(f"{worker.name}: {limiter.in_use} permits are never released")
             if worker.dead:

@@ -19,6 +19,7 @@ from consumers.extraction.polling import Doubling
 from consumers.extraction.pressure.pace import Pace
 from consumers.extraction.pressure.storm import DeadLetterStorm
 from consumers.extraction.services import Dependency, ProviderService, Services, held_up
+from consumers.extraction.turns import CALLS_PER_THREAD
 from consumers.extraction.workspace import Workspace, sweep
 from consumers.runtime.delivery import Delivery
 from consumers.runtime.dispatch import Dispatcher
@@ -46,6 +47,9 @@ INTAKE_CHECK_S = 0.5
 IN_FLIGHT_HIGH = 50
 REVOKE_DEADLINE_S = 5.0
 COMMIT_LATENCY_S = 0.01
+POOLS = (pools.STORE, pools.SOURCE, pools.PROVIDER, pools.DOWNLOAD, pools.PARSE)
+SOME_THREADS = 4
+"""What calls take turns by where their number is not bounded."""
 IDLE_S = 2.0
 """Short, so that copies of documents that rest expire in many runs, and are fetched again."""
 
@@ -73,7 +77,13 @@ class SimWorker:
             step=self._publishing_step,
             wake=self.wake,
         )
-        self.scheduler = SimScheduler(self.clock, self.publisher, self._begin, self._let_others_run)
+        self.scheduler = SimScheduler(
+            self.clock,
+            self.publisher,
+            self._begin,
+            self._let_others_run,
+            world.scenario.pool_threads,
+        )
         self.ledger = OffsetLedger()
         self.dispatcher = Dispatcher(
             ledger=self.ledger,
@@ -102,7 +112,7 @@ class SimWorker:
     def _services(self) -> Services:
         world, scenario = self.world, self.world.scenario
         sandbox = SimSandbox(world.sandbox_trouble)
-        polls = scenario.max_polls_per_second
+        polls, threads = scenario.max_polls_per_second, scenario.pool_threads or SOME_THREADS
         return Services(
             clock=self.clock,
             rng=self.rng,
@@ -142,6 +152,7 @@ class SimWorker:
             parser=Dependency("sandbox", pools.PARSE),
             workspace=self.workspace,
             documents=Limiter(scenario.local_documents),
+            call_places={name: Limiter(CALLS_PER_THREAD * threads) for name in POOLS},
             storm=DeadLetterStorm(threshold=scenario.storm_threshold),
             beside=self._beside,
         )
@@ -394,9 +405,8 @@ class SimWorker:
         of it can be seen from outside."""
         for tag in self.scheduler.tags():
             self.scheduler.cancel(tag)
-        calls, self._calls = self._calls, {}
-        for job in calls:
-            self.scheduler.answered(job)
-        while self.scheduler.step(0):
-            pass
+        while self.scheduler.step(0) or self._calls:
+            calls, self._calls = self._calls, {}
+            for job in calls:
+                self.scheduler.answered(job)
         self.workspace.close()
