@@ -23,7 +23,7 @@ HERE = {
     "cost": "CPU, memory and throughput per document with an instant service",
     "efficiency": "share of the service's capacity that is used, against peers",
     "polling": "poll lag and polls per job, learned against doubling",
-    "fairness": "small documents beside a bundle of 900 pages",
+    "fairness": "small documents behind a bundle of 900 pages, and of 500 documents",
     "mixed": "tiny, long and near-limit documents, bursts of splits and merges, in one worker",
     "parts": "whether the causes add up to the end-to-end time",
     "service_times": "what a document costs at every station: data for scale",
