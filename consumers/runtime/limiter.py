@@ -88,18 +88,28 @@ class Limiter:
         """Requests neither granted nor cancelled."""
         return self._waiting
 
+    def free_place(self, share: str) -> Permit | None:
+        """A place, where one is free and nobody waits to whom to be fair."""
+        if self._turns or self._in_use >= self.capacity:
+            return None
+        entry = self._shares.get(share)
+        if entry is None:
+            entry = self._shares[share] = _Share()
+        self._hold(entry, self._now + 1 + entry.held)
+        return Permit(self, share)
+
     def request(self, share: str, on_grant: Callable[[Permit], None]) -> Request:
         """Ask for a place. ``on_grant`` is called with the permit: at once when a place is free,
         otherwise from inside a later ``release()``."""
         request = Request(self, share, on_grant)
+        permit = self.free_place(share)
+        if permit is not None:
+            request._on_grant = None
+            on_grant(permit)
+            return request
         entry = self._shares.get(share)
         if entry is None:
             entry = self._shares[share] = _Share()
-        if not self._turns and self._in_use < self.capacity:  # nobody to be fair to
-            request._on_grant = None
-            self._hold(entry, self._now + 1 + entry.held)
-            on_grant(Permit(self, share))
-            return request
         self._waiting += 1
         entry.queue.append(request)
         if len(entry.queue) == 1:

@@ -319,6 +319,10 @@ class Scheduler:
                 return
             if isinstance(effect, SafePoint):
                 continue
+            if isinstance(effect, Acquire):
+                value = effect.limiter.free_place(effect.share)
+                if value is not None:  # as most are: not worth another turn of this loop
+                    continue
             try:
                 self._begin(run, effect)
                 return
