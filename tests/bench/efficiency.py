@@ -9,8 +9,8 @@ Peers poll by doubling, so each has a ceiling that is none of the machine's: the
 in flight ÷ the seconds after which a job is first seen finished (`ceiling_by_polling_per_s`). Who
 has a thread per job has 100, and in a further run twice as many as there are slots, where so many
 threads make sense; asyncio has twice, and in a further run four times as many. ``--peers`` names
-those that are wanted. Where few waves of jobs fit into the time, a peer's share may exceed 1: it is
-counted in its favour.
+those that are wanted. All are counted in the same way, and peers from their first submit to the last
+result too, where that gives more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from tests.bench.harness import (
     Scenario,
     Servers,
     cpu_seconds,
-    rate,
     rate_of_waves,
     say,
     scenario,
@@ -158,8 +157,9 @@ def _peer(
             raise AssertionError(f"{name} ended by itself:\n{process.last_lines(20)}")
     first = stats["first_submit"]
     overall = len(times) / (times[-1] - first) if times and first else 0.0
-    # Threads that wait together end in waves: whichever way of counting gives more is taken.
-    per_s = max(overall, rate(times) if len(times) > 2 * THREADS else 0.0)
+    # Whichever way of counting gives more is taken.
+    steady = rate_of_waves(times, run_time_s) if len(times) > 2 * THREADS else 0.0
+    per_s = max(overall, steady)
     return {
         "completed_per_s": round(per_s, 2),
         "efficiency": round(per_s / (slots / run_time_s), 3),
