@@ -9,8 +9,8 @@ Peers poll by doubling, so each has a ceiling that is none of the machine's: the
 in flight ÷ the seconds after which a job is first seen finished (`ceiling_by_polling_per_s`). Who
 has a thread per job has 100, and in a further run twice as many as there are slots, where so many
 threads make sense; asyncio has twice, and in a further run four times as many. ``--peers`` names
-those that are wanted. All are counted in the same way, and peers from their first submit to the last
-result too, where that gives more.
+those that are wanted. All are counted in the same way, and peers from their first submit to the
+last result too, where that gives more.
 """
 
 from __future__ import annotations
