@@ -272,7 +272,7 @@ def test_one_worker_sends_no_more_polls_a_second_than_the_service_takes(
         scenario(
             EventPlan(0.0, 0, "bundle", documents),
             policy=plain_policy(polling=Polling(ceiling_s=0.8)),
-            service=ServiceKind(run_seconds=(10.0, 30.0)),
+            service=ServiceKind(run_seconds=(20.0, 60.0)),
             job_slots=12,
             max_polls_per_second=2.0,
         ),
