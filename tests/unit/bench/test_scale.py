@@ -12,7 +12,7 @@ import pytest
 
 from tests.bench import scale, service_times
 from tests.bench.goals import verdict
-from tests.bench.scale import FEW, Site, limits, one_worker, simulate
+from tests.bench.scale import FEW, Site, cpu_ms_of_all, limits, one_worker, simulate
 from tests.bench.service_times import FILE, ServiceTimes
 
 TIMES = ServiceTimes(
@@ -109,8 +109,14 @@ def file_with(tmp_path: Path, per_s: float | None) -> Path:
 
 def test_what_is_simulated_of_one_worker_is_held_against_what_was_measured(tmp_path: Path) -> None:
     times, measured = ServiceTimes.load(), json.loads(FILE.read_text())
-    simulated = one_worker(times, measured, seed=1)["simulated_one_worker_per_s"]
+    environment = measured["environment"]
+    plenty = {**measured, "environment": {**environment, "cores": 64}}
+    simulated = one_worker(times, plenty, seed=1)["simulated_one_worker_per_s"]
     assert simulated == pytest.approx(1000 / times.worker_cpu_ms, rel=0.02)
+    two = {**measured, "environment": {**environment, "cores": 2}}
+    simulated = one_worker(times, two, seed=1)["simulated_one_worker_per_s"]
+    shared = 2000 / cpu_ms_of_all(measured["per_document"])
+    assert simulated == pytest.approx(min(1000 / times.worker_cpu_ms, shared), rel=0.02)
     assert simulated is not None
     for factor, missed in ((1.1, 0), (0.9, 0), (1.3, 1), (0.8, 1)):
         file = file_with(tmp_path, simulated * factor)
