@@ -28,16 +28,7 @@ def one_page_scan(seed: int = 0) -> bytes:
     pdf = pikepdf.new()
     jpeg = _scanned_page_jpeg(seed)
     width, height = Image.open(io.BytesIO(jpeg)).size
-    scan = pdf.make_stream(
-        jpeg,
-        Type=pikepdf.Name.XObject,
-        Subtype=pikepdf.Name.Image,
-        Width=width,
-        Height=height,
-        ColorSpace=pikepdf.Name.DeviceGray,
-        BitsPerComponent=8,
-        Filter=pikepdf.Name.DCTDecode,
-    )
+    scan = _image(pdf, jpeg, (width, height), Filter=pikepdf.Name.DCTDecode)
     add_page(pdf, b"q 595 0 0 842 0 0 cm /Scan Do Q", {"/Scan": scan})
     return saved(pdf)
 
@@ -94,16 +85,8 @@ def with_undecodable_images(n: int, damaged: Sequence[int]) -> bytes:
     for page in range(1, n + 1):
         images = {"/Im1": solid_image(pdf, colour_of(page, 1))}
         if page in damaged:
-            images["/Im2"] = pdf.make_stream(
-                b"no JPEG",
-                Type=pikepdf.Name.XObject,
-                Subtype=pikepdf.Name.Image,
-                Width=IMAGE_SIDE_PIXELS,
-                Height=IMAGE_SIDE_PIXELS,
-                ColorSpace=pikepdf.Name.DeviceGray,
-                BitsPerComponent=8,
-                Filter=pikepdf.Name.DCTDecode,
-            )
+            square = (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)
+            images["/Im2"] = _image(pdf, b"no JPEG", square, Filter=pikepdf.Name.DCTDecode)
         add_page(pdf, draw_in_a_grid(list(images)), images)
     return saved(pdf)
 
@@ -112,15 +95,8 @@ def with_a_soft_mask() -> bytes:
     """One page with one image that has a soft mask."""
     with pikepdf.new() as pdf:
         image = solid_image(pdf, colour_of(1, 1))
-        image.SMask = pdf.make_stream(
-            bytes(range(IMAGE_SIDE_PIXELS)) * IMAGE_SIDE_PIXELS,
-            Type=pikepdf.Name.XObject,
-            Subtype=pikepdf.Name.Image,
-            Width=IMAGE_SIDE_PIXELS,
-            Height=IMAGE_SIDE_PIXELS,
-            ColorSpace=pikepdf.Name.DeviceGray,
-            BitsPerComponent=8,
-        )
+        levels = bytes(range(IMAGE_SIDE_PIXELS)) * IMAGE_SIDE_PIXELS
+        image.SMask = _image(pdf, levels, (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS))
         add_page(pdf, draw_in_a_grid(["/Im1"]), {"/Im1": image})
         return saved(pdf)
 
@@ -173,16 +149,29 @@ def solid_image(
     pdf: pikepdf.Pdf, colour: tuple[int, int, int], side: int = IMAGE_SIDE_PIXELS
 ) -> pikepdf.Stream:
     """A square, lossless RGB image XObject of one colour, `side` pixels wide."""
-    return pdf.make_stream(
+    return _image(
+        pdf,
         zlib.compress(bytes(colour) * (side * side)),
-        Type=pikepdf.Name.XObject,
-        Subtype=pikepdf.Name.Image,
-        Width=side,
-        Height=side,
+        (side, side),
         ColorSpace=pikepdf.Name.DeviceRGB,
-        BitsPerComponent=8,
         Filter=pikepdf.Name.FlateDecode,
     )
+
+
+def _image(
+    pdf: pikepdf.Pdf, data: bytes, size: tuple[int, int], **entries: object
+) -> pikepdf.Stream:
+    """An image XObject of 8-bit samples, gray unless ``entries`` say otherwise."""
+    dictionary = {
+        "/Type": pikepdf.Name.XObject,
+        "/Subtype": pikepdf.Name.Image,
+        "/Width": size[0],
+        "/Height": size[1],
+        "/ColorSpace": pikepdf.Name.DeviceGray,
+        "/BitsPerComponent": 8,
+        **{f"/{name}": entry for name, entry in entries.items()},
+    }
+    return pdf.make_stream(data, dictionary)
 
 
 def draw_in_a_grid(names: list[str]) -> bytes:
