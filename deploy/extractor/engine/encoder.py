@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 
 from deploy.extractor.engine.encoding import DecodedImage
 from deploy.extractor.engine.model import BadImage, ExtractedImage, ProblemCode
@@ -90,15 +89,8 @@ class Encoder:
         self._max_pixels = max_pixels
         self._beside: Encoding | None = None
 
-    def __enter__(self) -> Encoder:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Wait for what is under way."""
         if self._beside is not None:
             self._beside.join()
 

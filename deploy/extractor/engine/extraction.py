@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,10 @@ def extract(path: Path, out_dir: Path, options: ExtractOptions) -> Extraction:
     and a file made to attack the decoders can end the process.
     """
     try:
-        with _opened(path, options) as pdf, Encoder(options.max_pixels_per_image) as encoder:
+        with (
+            _opened(path, options) as pdf,
+            closing(Encoder(options.max_pixels_per_image)) as encoder,
+        ):
             return _Run(pdf, encoder, out_dir, options).all_pages()
     except MemoryError as error:
         raise LimitExceeded("memory") from error

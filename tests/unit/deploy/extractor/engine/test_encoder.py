@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_the_caller_goes_on_while_a_large_image_is_encoded() -> None:
         assert may_end.wait(_WAIT_SECONDS)
         return b"slow"
 
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         first = encoder.start(image(slow), written)
         small = encoder.start(image(lambda: b"small", _SMALL), written)
         assert name_of(small) == "small"
@@ -63,7 +64,7 @@ def test_two_images_at_most_are_held() -> None:
         begun.set()
         return b"next"
 
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         encoder.start(image(slow), written)
         caller = threading.Thread(target=encoder.start, args=(image(next_one), written))
         caller.start()
@@ -83,7 +84,7 @@ def test_two_images_together_have_no_more_pixels_than_one_may_have(
         assert may_end.wait(_WAIT_SECONDS)
         return b"slow"
 
-    with Encoder(4 * _LARGE) as encoder:
+    with closing(Encoder(4 * _LARGE)) as encoder:
         encoder.start(image(slow), written)
         decoder = threading.Thread(target=encoder.make_room, args=(pixels,))
         decoder.start()
@@ -103,7 +104,7 @@ def test_what_cannot_be_encoded_is_that_images_problem(
     def broken() -> bytes:
         raise error
 
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         bad = encoder.start(image(broken, size), written)
         good = encoder.start(image(lambda: b"good", size), written)
         assert name_of(good) == "good"
@@ -113,7 +114,7 @@ def test_what_cannot_be_encoded_is_that_images_problem(
 
 
 def test_what_cannot_be_written_ends_the_document_at_the_next_image() -> None:
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         encoder.start(image(lambda: b"x"), refused)
         encoder.make_room(100 * _LARGE)
         with pytest.raises(LimitExceeded):
@@ -121,7 +122,7 @@ def test_what_cannot_be_written_ends_the_document_at_the_next_image() -> None:
 
 
 def test_what_cannot_be_written_is_told_with_the_last_image_too() -> None:
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         last = encoder.start(image(lambda: b"x"), refused)
         with pytest.raises(LimitExceeded):
             last.result()
@@ -140,7 +141,7 @@ def test_the_decoding_thread_frees_what_was_decoded() -> None:
     def fail(_bitmap: Bitmap) -> bytes:
         raise ValueError
 
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         for _ in range(200):
             encoder.start(image(partial(encode, Bitmap())), written)
             encoder.start(image(partial(fail, Bitmap())), written)
@@ -154,5 +155,5 @@ def test_images_are_encoded_where_no_thread_can_be_had(monkeypatch: pytest.Monke
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with Encoder(10 * _LARGE) as encoder:
+    with closing(Encoder(10 * _LARGE)) as encoder:
         assert name_of(encoder.start(image(lambda: b"here"), written)) == "here"
