@@ -92,9 +92,7 @@ class Limiter:
         """A place, where one is free and nobody waits to whom to be fair."""
         if self._turns or self._in_use >= self.capacity:
             return None
-        entry = self._shares.get(share)
-        if entry is None:
-            entry = self._shares[share] = _Share()
+        entry = self._entry(share)
         self._hold(entry, self._now + 1 + entry.held)
         return Permit(self, share)
 
@@ -107,15 +105,19 @@ class Limiter:
             request._on_grant = None
             on_grant(permit)
             return request
-        entry = self._shares.get(share)
-        if entry is None:
-            entry = self._shares[share] = _Share()
+        entry = self._entry(share)
         self._waiting += 1
         entry.queue.append(request)
         if len(entry.queue) == 1:
             self._take_turn(share, entry)
         self._grant()
         return request
+
+    def _entry(self, share: str) -> _Share:
+        entry = self._shares.get(share)
+        if entry is None:
+            entry = self._shares[share] = _Share()
+        return entry
 
     def _take_turn(self, share: str, entry: _Share) -> None:
         self._arrivals += 1
