@@ -35,7 +35,7 @@ from consumers.memory import calm_collector, trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
-from consumers.one_core import OneCore
+from consumers.one_core import ALL_CORES, OneCore
 from consumers.providers.protocol import Abilities
 from consumers.providers.regions import RegionCutter
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
@@ -159,9 +159,8 @@ class Application:
         self._gauges = Gauges(self.metrics)
         self._looked, self._trimmed = 0.0, time.monotonic()
         self._trim = trimmer()
-        self._core = OneCore() if settings.worker.one_core else None
-        if self._core is not None:
-            stack.callback(self._core.leave)
+        self._core = OneCore(ALL_CORES if settings.worker.one_core else ())
+        stack.callback(self._core.leave)
         self._look(time.monotonic())
         try:
             self.health = HealthServer(
@@ -217,8 +216,7 @@ class Application:
         if now - self._trimmed >= TRIM_S:
             self._trimmed = now
             self._trim()
-        if self._core is not None:
-            self._core.look()
+        self._core.look()
         workspace = self.services.workspace
         workspace.remove_expired()
         self._has_room = workspace.has_room(int(workspace.quota_bytes * ROOM_KEPT))
@@ -300,13 +298,12 @@ def _pool_settings(settings: Settings) -> dict[str, PoolSettings]:
 
 
 def _call_places(settings: Settings) -> dict[str, Limiter]:
-    places = {
-        name: Limiter(CALLS_PER_THREAD * pool.threads)
+    # The parser's threads are more than the processes that they wait for: no other call need be
+    # ready.
+    return {
+        name: Limiter((1 if name == pools.PARSE else CALLS_PER_THREAD) * pool.threads)
         for name, pool in _pool_settings(settings).items()
     }
-    # These threads are more than the processes that they wait for: no other call need be ready.
-    places[pools.PARSE] = Limiter(_pool_settings(settings)[pools.PARSE].threads)
-    return places
 
 
 def _services(

@@ -67,6 +67,7 @@ class OneCore:
         usage: Callable[[Collection[int]], Usage | None] | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        """``cores``: those to choose from; with fewer than two the process is left alone."""
         self._cores = cores
         self._usage = usage or read_usage
         self._rng = rng or random.Random()
