@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from consumers.providers.errors import CallFailed
 from consumers.providers.protocol import Document
+from sinks.http1 import blocks_of
 
 READ_BYTES = 192 * 1024  # a multiple of 3, so that base64 of each piece needs no padding
 
@@ -58,7 +59,7 @@ class Upload:
         with file:
             if self.before:
                 yield self.before
-            while piece := file.read(READ_BYTES):
+            for piece in blocks_of(file, READ_BYTES):
                 yield base64.b64encode(piece) if self.base64 else piece
         if self.after:
             yield self.after

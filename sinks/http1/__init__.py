@@ -7,7 +7,7 @@ quarter of the CPU of urllib3's own way, which parses an answer's head as an e-m
 Nothing in here follows a redirect, retries, decodes, logs, or puts an address into an exception.
 """
 
-from sinks.http1.bodies import BLOCK_BYTES, Body, joined
+from sinks.http1.bodies import BLOCK_BYTES, Body, blocks_of, joined
 from sinks.http1.failures import Broken, CutShort, HttpFailure, NotConnected, TimedOut
 from sinks.http1.origin import Origin, Origins, default_port
 from sinks.http1.response import MAX_HEAD_BYTES, Headers, Response
@@ -25,6 +25,7 @@ __all__ = [
     "Origins",
     "Response",
     "TimedOut",
+    "blocks_of",
     "default_port",
     "joined",
 ]

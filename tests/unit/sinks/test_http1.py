@@ -7,9 +7,11 @@ import io
 import select
 import socket
 import threading
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,7 @@ from sinks.http1 import (
     Origins,
     Response,
     TimedOut,
+    blocks_of,
     joined,
 )
 
@@ -89,7 +92,7 @@ def _request(connection: socket.socket) -> bytes:
         if line.startswith(b"content-length:"):
             length = int(line.split(b":")[1])
     while len(body) < length:
-        body += connection.recv(65536)
+        body += connection.recv(4096)
     return head + b"\r\n\r\n" + body
 
 
@@ -257,12 +260,12 @@ def test_a_peer_that_refuses_a_body_early_is_heard() -> None:
 
 
 def test_what_the_body_raises_is_not_taken_for_the_connections() -> None:
-    class Unreadable(io.RawIOBase):
-        def read(self, size: int = -1) -> bytes:
+    class Unreadable(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
             raise BrokenPipeError("a pipe on the disk's side")
 
     with serving(OK) as server, pytest.raises(BrokenPipeError):
-        ask(origin(server), "PUT", body=Unreadable(), headers={"Content-Length": "9"})
+        ask(origin(server), "PUT", body=Unreadable(b"nine byte"), headers={"Content-Length": "9"})
 
 
 @pytest.mark.parametrize("headers", [{"A": "x\r\nB: y"}, {"A\n": "x"}, {"A": "\0"}])
@@ -305,6 +308,53 @@ def test_pieces_are_joined_to_blocks_of_the_same_bytes(sizes: list[int]) -> None
     blocks = list(joined(iter(pieces)))
     assert b"".join(blocks) == b"".join(pieces)
     assert all(len(block) >= BLOCK_BYTES for block in blocks[:-1])
+
+
+@pytest.mark.parametrize("size", [0, 1, 2000, 2001, 5000])
+def test_a_file_in_blocks_from_where_it_is(size: int) -> None:
+    content = bytes(index % 251 for index in range(size))
+    file = io.BytesIO(b"before" + content)
+    file.seek(6)
+    blocks = list(blocks_of(file, 2000))
+    assert b"".join(blocks) == content
+    assert [len(block) for block in blocks[:-1]] == [2000] * (len(blocks) - 1)
+
+
+def test_a_file_that_becomes_shorter_or_longer_ends() -> None:
+    shorter = io.BytesIO(bytes(100))
+    blocks = blocks_of(shorter, 10)
+    next(blocks)
+    shorter.truncate(25)
+    assert [len(block) for block in blocks] == [10, 5]
+    longer = io.BytesIO(bytes(20))
+    blocks = blocks_of(longer, 15)
+    next(blocks)
+    longer.getbuffer().release()
+    longer.seek(0, io.SEEK_END)
+    longer.write(bytes(100))
+    longer.seek(15)
+    assert [len(block) for block in blocks] == [5]
+
+
+def test_a_small_call_takes_little_of_the_heap(tmp_path: Path) -> None:
+    """What is asked for and cut afterwards counts: the heap must have it in one piece. Of several
+    calls the least, for other threads of this process take some, too."""
+    small = tmp_path / "small"
+    small.write_bytes(bytes(100))
+    peaks = []
+    with serving(*[OK] * 6) as server:
+        to = origin(server)
+        body_of(ask(to))
+        for _ in range(5):
+            with small.open("rb") as file:
+                tracemalloc.start()
+                try:
+                    answer = ask(to, "PUT", body=file, headers={"Content-Length": "100"})
+                    assert body_of(answer) == b"hello"
+                    peaks.append(tracemalloc.get_traced_memory()[1])
+                finally:
+                    tracemalloc.stop()
+    assert min(peaks) < 32 * 1024, peaks
 
 
 def test_a_head_that_drips_in_ends() -> None:
