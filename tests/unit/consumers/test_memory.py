@@ -5,8 +5,11 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from consumers.memory import ARENAS
 
 PROGRAM = """
 import ctypes
@@ -37,6 +40,54 @@ def test_holes_are_given_back() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
     )
     assert int(shown.stdout) > 50 * 1024 * 1024
+
+
+THREADS = """
+import ctypes, re, sys, threading
+from pathlib import Path
+from consumers.memory import few_arenas
+
+if sys.argv[1] == "few":
+    few_arenas()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+all_here = threading.Barrier(6)
+
+def work():
+    all_here.wait()
+    libc.malloc(1000)
+    all_here.wait()
+
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc.fopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.fclose.argtypes = [ctypes.c_void_p]
+shown = libc.fopen(sys.argv[2].encode(), b"w")
+libc.malloc_info(0, shown)
+libc.fclose(shown)
+print(len(re.findall("<heap ", Path(sys.argv[2]).read_text())))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
+def test_threads_share_a_few_arenas(tmp_path: Path) -> None:
+    arenas = {
+        how: int(
+            subprocess.run(
+                [sys.executable, "-c", THREADS, how, str(tmp_path / how)],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            ).stdout
+        )
+        for how in ("few", "as it is")
+    }
+    assert arenas["few"] == ARENAS < arenas["as it is"]
 
 
 CALM = """
