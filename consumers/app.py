@@ -31,7 +31,7 @@ from consumers.gauges import Gauges
 from consumers.health import Check, HealthServer, Request
 from consumers.kafka_access import GROUP_OPERATION, lacking
 from consumers.kafka_client import kafka_client
-from consumers.memory import calm_collector, few_arenas, trimmer
+from consumers.memory import calm_collector, steady_heap, trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
@@ -87,7 +87,7 @@ def run(settings: Settings, *, on_ready: Callable[[str], None] = lambda _: None)
 
     :raises Refused: a setting or something that the worker needs is wrong.
     """
-    few_arenas()
+    steady_heap()
     _check_access(settings)
     with ExitStack() as stack:
         application = Application(settings, stack)

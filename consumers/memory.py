@@ -20,13 +20,23 @@ ARENAS = 2
 """With an interpreter that runs one thread at a time, more of them (glibc makes eight a core) speed
 nothing up: what they did was to hold 7 MiB more of a worker's 95, and to go on growing for longer.
 """
-_M_ARENA_MAX = -8  # malloc.h
+OF_ITS_OWN_BYTES = 512 * 1024
+"""A larger block is taken from the system and given back to it: the Kafka client's are of 2 MiB,
+and glibc would from the first of them on want a hole of that size in the heap for each. What the
+calls of a document take is smaller, and stays in the heap: pages of the system's are dear."""
+TOP_KEPT_BYTES = 8 * 1024 * 1024
+"""What stays free at the heap's end. glibc would derive it from its own notion of a large block,
+which it gives up once it is told the above."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
-def few_arenas() -> None:
+def steady_heap() -> None:
     """Called before there are threads; without glibc, it does nothing."""
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_M_ARENA_MAX, ARENAS)
+        set_option(_M_MMAP_THRESHOLD, OF_ITS_OWN_BYTES)
+        set_option(_M_TRIM_THRESHOLD, TOP_KEPT_BYTES)
 
 
 def calm_collector() -> None:

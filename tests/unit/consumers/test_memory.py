@@ -42,15 +42,29 @@ def test_holes_are_given_back() -> None:
     assert int(shown.stdout) > 50 * 1024 * 1024
 
 
-THREADS = """
+HEAP = """
 import ctypes, re, sys, threading
 from pathlib import Path
-from consumers.memory import few_arenas
+from consumers.memory import steady_heap
 
-if sys.argv[1] == "few":
-    few_arenas()
+if sys.argv[1] == "steady":
+    steady_heap()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.fopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.fclose.argtypes = [ctypes.c_void_p]
+
+def shown():
+    file = libc.fopen(sys.argv[2].encode(), b"w")
+    libc.malloc_info(0, file)
+    libc.fclose(file)
+    return Path(sys.argv[2]).read_text()
+
+def of_their_own():
+    return int(re.findall('<total type="mmap" count="(\\d+)"', shown())[-1])
+
 all_here = threading.Barrier(6)
 
 def work():
@@ -63,31 +77,28 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-libc.fopen.restype = ctypes.c_void_p
-libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
-libc.fclose.argtypes = [ctypes.c_void_p]
-shown = libc.fopen(sys.argv[2].encode(), b"w")
-libc.malloc_info(0, shown)
-libc.fclose(shown)
-print(len(re.findall("<heap ", Path(sys.argv[2]).read_text())))
+libc.free(libc.malloc(4 << 20))
+before = of_their_own()
+libc.malloc(1 << 20)
+libc.malloc(300 << 10)
+print(shown().count("<heap "), of_their_own() - before)
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
-def test_threads_share_a_few_arenas(tmp_path: Path) -> None:
-    arenas = {
-        how: int(
-            subprocess.run(
-                [sys.executable, "-c", THREADS, how, str(tmp_path / how)],
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=60,
-            ).stdout
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap is glibc's")
+def test_threads_share_a_few_arenas_and_large_blocks_are_in_none(tmp_path: Path) -> None:
+    arenas, large = {}, {}
+    for how in ("steady", "as it is"):
+        run = subprocess.run(
+            [sys.executable, "-c", HEAP, how, str(tmp_path / how)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
-        for how in ("few", "as it is")
-    }
-    assert arenas["few"] == ARENAS < arenas["as it is"]
+        arenas[how], large[how] = map(int, run.stdout.split())
+    assert arenas["steady"] == ARENAS < arenas["as it is"]
+    assert large == {"steady": 1, "as it is": 0}
 
 
 CALM = """
