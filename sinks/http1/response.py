@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from mmap import mmap
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -26,7 +26,8 @@ class _Buffer(threading.local):
     """
 
     def __init__(self) -> None:
-        self.view = memoryview(mmap(-1, READ_BYTES))
+        # By default it would be shared with whatever this process forks.
+        self.view = memoryview(mmap(-1, READ_BYTES, flags=MAP_PRIVATE | MAP_ANONYMOUS))
 
 
 _buffer = _Buffer()

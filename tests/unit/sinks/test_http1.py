@@ -6,6 +6,8 @@ import gc
 import io
 import select
 import socket
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -355,6 +357,27 @@ def test_a_small_call_takes_little_of_the_heap(tmp_path: Path) -> None:
                 finally:
                     tracemalloc.stop()
     assert min(peaks) < 32 * 1024, peaks
+
+
+FORKED = """
+import os
+from sinks.http1.response import _buffer
+
+view = _buffer.view
+child = os.fork()
+if not child:
+    view[0] = 1
+    os._exit(0)
+os.waitpid(child, 0)
+print(view[0])
+"""
+
+
+def test_what_is_received_is_shared_with_no_process() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout.split() == ["0"]
 
 
 def test_a_head_that_drips_in_ends() -> None:
