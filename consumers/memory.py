@@ -11,11 +11,6 @@ import gc
 from collections.abc import Callable
 from contextlib import suppress
 
-COLLECT_AFTER = 20_000
-"""Objects that may come to stay before the youngest of them are searched for cycles; Python's own
-700 are reached several times a document, nearly in vain: a document leaves a handful in cycles."""
-
-
 ARENAS = 2
 """With an interpreter that runs one thread at a time, more of them (glibc makes eight a core) speed
 nothing up: what they did was to hold 7 MiB more of a worker's 95, and to go on growing for longer.
@@ -37,6 +32,11 @@ def steady_heap() -> None:
         set_option(_M_ARENA_MAX, ARENAS)
         set_option(_M_MMAP_THRESHOLD, OF_ITS_OWN_BYTES)
         set_option(_M_TRIM_THRESHOLD, TOP_KEPT_BYTES)
+
+
+COLLECT_AFTER = 20_000
+"""Objects that may come to stay before the youngest of them are searched for cycles; Python's own
+700 are reached several times a document, nearly in vain: a document leaves a handful in cycles."""
 
 
 def calm_collector() -> None:
