@@ -333,7 +333,7 @@ class LocalDocument:
                     expected_sha256=source.sha256,
                     before_write=grow,
                 )
-            files.account(name)
+            files.account(name, downloaded.size)
             return downloaded
 
         download: Download = yield from call(

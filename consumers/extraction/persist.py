@@ -311,7 +311,7 @@ def _fetch(
             files.file(image.name),
             max_bytes=policy.limits.max_image_bytes,
         )
-        files.account(image.name)
+        files.account(image.name, fetched.bytes)
         return fetched
 
     for refreshed in range(policy.retries.max_attempts_per_call):

@@ -271,13 +271,14 @@ class DocumentFiles:
                     self._workspace._release(beyond)
             raise
 
-    def account(self, name: str) -> int:
-        """Count a file that somebody else wrote in here; returns its size.
+    def account(self, name: str, size: int | None = None) -> int:
+        """Count a file that somebody else wrote in here; returns its ``size`` (None: as it is).
 
         Raises WorkspaceFull, or FileNotFoundError if `close` was called meanwhile; the file is
         removed then.
         """
-        size = self.file(name).stat().st_size
+        if size is None:
+            size = self.file(name).stat().st_size
         try:
             self._grow(name, size - self._sizes.get(name, 0))
         except (WorkspaceFull, FileNotFoundError):

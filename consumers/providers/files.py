@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from consumers.providers.errors import DocumentRefused, Truncated
 from consumers.providers.protocol import FetchedImage, RemoteImage
 from sinks.http1 import joined
+from sinks.objectstore.bodies import PrivateFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,14 @@ def receive(
     framed = length is not None or "chunked" in headers.get("transfer-encoding", "").lower()
     if not framed and expected_bytes is None and expected_sha256 is None:
         raise Truncated("length_unknown", operation=operation)
-    try:
-        size, digest = _write(pieces, destination, max_bytes=max_bytes, operation=operation)
+    with PrivateFile(destination, replace=True) as file:
+        size, digest = _write(pieces, file, max_bytes=max_bytes, operation=operation)
         for expected in (length, expected_bytes):
             if expected is not None and size != expected:
                 raise Truncated("length_mismatch", operation=operation)
         if expected_sha256 is not None and digest != expected_sha256.lower():
             raise Truncated("checksum_mismatch", operation=operation)
-    except BaseException:
-        destination.unlink(missing_ok=True)
-        raise
+        file.keep()
     return ReceivedFile(destination, size, digest, media_type_of(headers.get("content-type")))
 
 
@@ -83,17 +81,14 @@ def media_type_of(header: str | None) -> str | None:
 
 
 def _write(
-    pieces: Iterable[bytes], destination: Path, *, max_bytes: int, operation: str
+    pieces: Iterable[bytes], file: PrivateFile, *, max_bytes: int, operation: str
 ) -> tuple[int, str]:
     digest = hashlib.sha256()
     size = 0
-    destination.unlink(missing_ok=True)
-    handle = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        for piece in joined(pieces):
-            size += len(piece)
-            if size > max_bytes:
-                raise DocumentRefused("image_too_large", operation=operation)
-            digest.update(piece)
-            file.write(piece)
+    for piece in joined(pieces):
+        size += len(piece)
+        if size > max_bytes:
+            raise DocumentRefused("image_too_large", operation=operation)
+        digest.update(piece)
+        file.write(piece)
     return size, digest.hexdigest()

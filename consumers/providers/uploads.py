@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from consumers.providers.errors import CallFailed
 from consumers.providers.protocol import Document
@@ -47,7 +47,7 @@ class Upload:
             CallFailed: the file cannot be read, or is not as long as it was.
         """
         try:
-            file = self.path.open("rb")
+            file = self.path.open("rb", buffering=0)
         except OSError:
             raise CallFailed("document_file_unreadable", operation="submit") from None
         if os.fstat(file.fileno()).st_size != self.file_bytes:
@@ -55,11 +55,11 @@ class Upload:
             raise CallFailed("document_file_changed", operation="submit")
         return self._pieces(file)
 
-    def _pieces(self, file: BinaryIO) -> Iterator[bytes]:
+    def _pieces(self, file: IO[bytes]) -> Iterator[bytes]:
         with file:
             if self.before:
                 yield self.before
-            for piece in blocks_of(file, READ_BYTES):
+            for piece in blocks_of(file, self.file_bytes, READ_BYTES):
                 yield base64.b64encode(piece) if self.base64 else piece
         if self.after:
             yield self.after

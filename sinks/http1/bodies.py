@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from io import SEEK_END, IOBase
-from typing import BinaryIO, cast
+from typing import IO
 
 BLOCK_BYTES = 256 * 1024
 
-Body = bytes | BinaryIO | Iterator[bytes] | None
+Body = bytes | Iterator[bytes] | None
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -40,20 +39,16 @@ def pieces_of(body: Body) -> Iterator[bytes]:
         if isinstance(body, bytes):
             for start in range(0, len(body), BLOCK_BYTES):
                 yield body[start : start + BLOCK_BYTES]
-        elif isinstance(body, IOBase):  # an iterator too, but of lines
-            yield from blocks_of(cast(BinaryIO, body), BLOCK_BYTES)
         else:
             yield from body
     except OSError as error:  # the disk's, not the connection's
         raise BodyFailed(error) from None
 
 
-def blocks_of(file: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    """From where it is to where it ends now. No more is asked for than there is: a block that must
-    be cut afterwards leaves a hole in the heap, in which the next one finds no room."""
-    here = file.tell()
-    left = file.seek(0, SEEK_END) - here
-    file.seek(here)
-    while left > 0 and (block := file.read(min(block_bytes, left))):
-        left -= len(block)
+def blocks_of(file: IO[bytes], size: int, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """The next ``size`` bytes; fewer where it ends before. No more is asked for than there is: a
+    block that must be cut afterwards leaves a hole in the heap, in which the next one finds no
+    room."""
+    while size > 0 and (block := file.read(min(block_bytes, size))):
+        size -= len(block)
         yield block

@@ -7,7 +7,6 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from sinks.objectstore.errors import StoreRejected
 from sinks.objectstore.protocol import Body
@@ -57,28 +56,39 @@ class PrivateFile:
     """A new file only its owner can read, removed again unless `keep` was called.
 
     Raises FileExistsError when the path is taken: a download never replaces or follows anything.
+    Where it is to ``replace``, what has the path is removed first, and still not followed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, replace: bool = False) -> None:
         self._path = path
+        self._replace = replace
         self._kept = False
 
     def __enter__(self) -> PrivateFile:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-        self._file: BinaryIO = os.fdopen(os.open(self._path, flags, 0o600), "wb", buffering=0)
+        try:
+            self._descriptor = self._create()
+        except FileExistsError:
+            if not self._replace:
+                raise
+            self._path.unlink(missing_ok=True)
+            self._descriptor = self._create()
         return self
+
+    def _create(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, flags, 0o600)
 
     def write(self, chunk: bytes) -> None:
         view = memoryview(chunk)
-        while view:  # an unbuffered write may take only a part
-            view = view[self._file.write(view) :]
+        while view:  # only a part may be taken at a time
+            view = view[os.write(self._descriptor, view) :]
 
     def keep(self) -> None:
         self._kept = True
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._file.close()
+            os.close(self._descriptor)
         finally:
             if not self._kept:
                 with suppress(FileNotFoundError):

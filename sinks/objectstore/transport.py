@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import BinaryIO
 from urllib.parse import quote
 
 from sinks.http1 import HttpFailure, NotConnected, Origin, Origins, Response, default_port
@@ -59,7 +58,7 @@ class Transport:
         operation: str,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        body: bytes | BinaryIO | None = None,
+        body: bytes | Iterator[bytes] | None = None,
         length: int = 0,
         sha256: str = EMPTY_SHA256,
     ) -> Response:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
 
-from sinks.http1 import Response
+from sinks.http1 import Response, blocks_of
 from sinks.objectstore import answers
 from sinks.objectstore.conditional import Found
 from sinks.objectstore.errors import ObjectNotFound, ObjectTooLarge
@@ -36,12 +35,12 @@ class Write:
         if isinstance(self.body, bytes):
             response = self._put(self.body)
         else:
-            with self.body.open("rb") as file:
-                response = self._put(file)
+            with self.body.open("rb", buffering=0) as file:
+                response = self._put(blocks_of(file, self.size))
         self.transport.check_no_error_inside(self.operation, self.bucket, response)
         return answers.etag_of(response.headers.get("ETag"))
 
-    def _put(self, body: bytes | BinaryIO) -> Response:
+    def _put(self, body: bytes | Iterator[bytes]) -> Response:
         return self.transport.send(
             "PUT",
             self.bucket,

@@ -1,6 +1,7 @@
 """Messages between the worker and its sandbox processes: a 4-byte length, then JSON.
 
-Both ends bound what they accept. Open files travel beside the first byte (SCM_RIGHTS).
+Both ends bound what they accept, and none sends before it was answered. Open files travel beside
+the first byte (SCM_RIGHTS).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_FILES = 64  # the kernel takes 253 in one message
 
 _LENGTH = struct.Struct("!I")
+_FIRST_BYTES = 4096
+"""Most messages are a single piece."""
 
 
 class ChannelClosed(Exception):
@@ -55,12 +58,16 @@ def receive(
     """
     files: list[int] = []
     try:
-        first, files = _first_bytes(channel, max_files, deadline)
-        header = first + _exactly(channel, _LENGTH.size - len(first), deadline)
-        (length,) = _LENGTH.unpack(header)
-        if length > MAX_MESSAGE_BYTES:
+        data, files = _first_bytes(channel, max_files, deadline)
+        if len(data) < _LENGTH.size:
+            data += _exactly(channel, _LENGTH.size - len(data), deadline)
+        (length,) = _LENGTH.unpack_from(data)
+        left = _LENGTH.size + length - len(data)
+        if length > MAX_MESSAGE_BYTES or left < 0:
             raise ChannelClosed
-        message = json.loads(_exactly(channel, length, deadline))
+        if left:
+            data += _exactly(channel, left, deadline)
+        message = json.loads(data[_LENGTH.size :])
         if not isinstance(message, dict):
             raise ChannelClosed
     except (OSError, ValueError, RecursionError) as error:
@@ -84,9 +91,9 @@ def _first_bytes(
 ) -> tuple[bytes, list[int]]:
     _wait_until(channel, deadline)
     if max_files:
-        first, files, _, _ = socket.recv_fds(channel, _LENGTH.size, max_files)
+        first, files, _, _ = socket.recv_fds(channel, _FIRST_BYTES, max_files)
     else:  # descriptors that come unasked are discarded by the kernel
-        first, files = channel.recv(_LENGTH.size), []
+        first, files = channel.recv(_FIRST_BYTES), []
     if not first:
         close_all(files)
         raise ChannelClosed
@@ -107,7 +114,8 @@ def _exactly(channel: socket.socket, size: int, deadline: float | None) -> bytes
 
 def _wait_until(channel: socket.socket, deadline: float | None) -> None:
     if deadline is None:
-        channel.settimeout(None)
+        if channel.gettimeout() is not None:
+            channel.settimeout(None)
         return
     remaining = deadline - time.monotonic()
     if remaining <= 0:

@@ -217,7 +217,7 @@ class Sandbox:
                         },
                     },
                     descriptors,
-                    total_bytes(descriptors) / _IMAGE_BYTES_PER_SECOND,
+                    sum(sizes[run]) / _IMAGE_BYTES_PER_SECOND,
                     functools.partial(answers.images, count=len(descriptors), limits=limits),
                 )
         return verdicts

@@ -1,6 +1,7 @@
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 
@@ -38,10 +39,14 @@ def test_a_message_and_its_open_files_arrive(ends: Ends) -> None:
     os.close(reading)
 
 
-def test_messages_do_not_run_into_each_other(ends: Ends) -> None:
+@pytest.mark.parametrize("size", [0, 4000, 4096, 5000, 200_000])
+def test_messages_of_any_size_one_after_the_other(ends: Ends, size: int) -> None:
     for number in range(3):
-        send(ends[0], {"number": number})
-    assert [receive(ends[1])[0]["number"] for _ in range(3)] == [0, 1, 2]
+        sent = {"number": number, "text": "x" * size}
+        sender = threading.Thread(target=send, args=(ends[0], sent))
+        sender.start()
+        assert receive(ends[1]) == (sent, [])
+        sender.join()
 
 
 @pytest.mark.parametrize(
@@ -55,8 +60,12 @@ def test_messages_do_not_run_into_each_other(ends: Ends) -> None:
         struct.pack("!I", 4) + b"null",
         struct.pack("!I", 2) + b"\xff\xfe",
         struct.pack("!I", 100_000) + b"[" * 100_000,
+        struct.pack("!I", 2) + b"{}" + struct.pack("!I", 2) + b"{}",
     ],
-    ids=["nothing", "half a length", "too long", "cut", "array", "null", "no text", "nested"],
+    ids=[
+        *("nothing", "half a length", "too long", "cut", "array", "null", "no text", "nested"),
+        "an answer that nobody asked for",
+    ],
 )
 def test_what_is_no_message_closes_the_channel(ends: Ends, sent: bytes) -> None:
     ends[0].sendall(sent)
