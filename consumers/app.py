@@ -35,7 +35,7 @@ from consumers.memory import calm_collector, steady_heap, trimmer
 from consumers.metrics import PROVIDER_CALLS, STORE_CALLS, Metrics, version_of_this
 from consumers.observed import CountedWrites, ObservedProvider
 from consumers.observing import RuntimeObserver
-from consumers.one_core import ALL_CORES, OneCore
+from consumers.one_core import ALL_CORES, OneCore, without_preempting
 from consumers.providers.protocol import Abilities
 from consumers.providers.regions import RegionCutter
 from consumers.providers.registry import SettingsInvalid, build, problems_at_start
@@ -87,6 +87,7 @@ def run(settings: Settings, *, on_ready: Callable[[str], None] = lambda _: None)
 
     :raises Refused: a setting or something that the worker needs is wrong.
     """
+    without_preempting()
     steady_heap()
     _check_access(settings)
     with ExitStack() as stack:

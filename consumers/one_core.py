@@ -5,6 +5,8 @@ that each of the two hundred hand-overs of a document wakes another core, which 
 in its cache: a quarter of the worker's CPU on two cores (DESIGN.md, "Cost of calls").
 
 The core is looked at once a second, and left for another where the worker would have more of it.
+For the same reason a thread that wakes up waits until the one that runs has done its piece
+(`without_preempting`).
 """
 
 from __future__ import annotations
@@ -102,6 +104,15 @@ class OneCore:
             _move_all_threads({core})
         except OSError:  # taken away from us meanwhile, or not permitted here
             self.leave()
+
+
+def without_preempting() -> None:
+    """For this thread and all that it starts, processes too: who has an answer takes no core away
+    from who is at work (sched(7), SCHED_BATCH). A twentieth of a loaded worker's CPU goes into
+    such interruptions; on a machine with a free core nothing changes."""
+    if hasattr(os, "SCHED_BATCH"):
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def read_usage(cores: Collection[int]) -> Usage | None:

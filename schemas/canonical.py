@@ -7,6 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 
 def canonical_json(value: BaseModel | dict[str, Any] | list[Any]) -> bytes:
     """UTF-8, keys sorted, no insignificant space, no null members of models, one final newline.
@@ -19,7 +23,4 @@ def canonical_json(value: BaseModel | dict[str, Any] | list[Any]) -> bytes:
 
         plain = value.model_dump(mode="json", exclude_none=True)
         return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode() + b"\n"
+    return _ENCODER.encode(value).encode() + b"\n"

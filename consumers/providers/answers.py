@@ -213,7 +213,11 @@ def objects_in(payload: Mapping[str, Any], name: str, *, operation: str) -> list
 
 def first(payload: Mapping[str, Any], *names: str) -> Any:
     """The value of the first of ``names`` that is there and not null."""
-    return next((payload[name] for name in names if payload.get(name) is not None), None)
+    for name in names:
+        value = payload.get(name)
+        if value is not None:
+            return value
+    return None
 
 
 def _sorted_by(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from consumers.providers import retry_after
 from consumers.providers.errors import ProviderError, ResponseUnsafe
@@ -83,15 +83,12 @@ class ApiClient:
         code in a decoded body."""
         self.base_url = base_url.rstrip("/")
         self._origin = origin_of(self.base_url)
+        self._base_path = urlsplit(self.base_url).path
         self._credential = credential
         self._code_of = code_of
         self.limits = limits
         self._origins = new_origins(limits, connections=connections, ca_file=ca_file, hosts=1)
         self._server = self._origins.of(*self._origin)
-
-    def url(self, path: str) -> str:
-        """The absolute URL of ``path`` below the base URL."""
-        return f"{self.base_url}/{path.lstrip('/')}"
 
     def own_url(self, reference: str, *, operation: str) -> str:
         """``reference`` (absolute, or relative to the base) as an absolute URL of this origin.
@@ -206,9 +203,10 @@ class ApiClient:
         body: bytes | Upload | None,
         extra_read_seconds: float,
     ) -> Iterator[Response]:
-        target = self.own_url(
-            url if url.startswith(("http://", "https://")) else self.url(url), operation=operation
-        )
+        if url.startswith(("http://", "https://")):
+            target = target_of(self.own_url(url, operation=operation))
+        else:  # ours, and what it names is quoted: it leads nowhere else
+            target = f"{self._base_path}/{url.lstrip('/')}"
         sent = {"Accept": "application/json", "Accept-Encoding": "identity", **(headers or {})}
         sent.update(self._credential())
         data: bytes | Iterator[bytes] | None = None
@@ -221,7 +219,7 @@ class ApiClient:
         with opened(
             self._server,
             method,
-            target_of(target),
+            target,
             operation=operation,
             headers=sent,
             body=data,

@@ -40,6 +40,7 @@ def test_the_worker_keeps_to_one_core_and_the_parsers_have_all(
         assert len(cores.pop()) == 1
     else:
         assert cores == {every}
+    assert {os.sched_getscheduler(thread.id) for thread in worker.threads()} == {os.SCHED_BATCH}
     parsers = worker.children(recursive=True)
     assert parsers
     assert set().union(*map(_cores_of_threads, parsers)) == {every}
