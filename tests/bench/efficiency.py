@@ -155,14 +155,11 @@ def _peer(
         counter.close()
         if not process.running:
             raise AssertionError(f"{name} ended by itself:\n{process.last_lines(20)}")
-    first = stats["first_submit"]
-    overall = len(times) / (times[-1] - first) if times and first else 0.0
-    # Whichever way of counting gives more is taken.
-    steady = rate_of_waves(times, run_time_s) if len(times) > 2 * THREADS else 0.0
-    per_s = max(overall, steady)
+    possible = slots / run_time_s
+    per_s = peers_rate(times, stats["first_submit"], run_time_s, possible)
     return {
         "completed_per_s": round(per_s, 2),
-        "efficiency": round(per_s / (slots / run_time_s), 3),
+        "efficiency": round(per_s / possible, 3),
         "completed": len(times),
         "in_flight": in_flight,
         "ceiling_by_polling_per_s": round(in_flight / seen_after(run_time_s), 2),
@@ -171,6 +168,17 @@ def _peer(
         ),
         "times": times,
     }
+
+
+def peers_rate(
+    times: Sequence[float], first_submit: float | None, run_time_s: float, possible_per_s: float
+) -> float:
+    """Completed per second by whichever way of counting gives more, for ordered ``times``: from the
+    first submit on, or over whole waves in the middle. No more than the service can finish: jobs
+    that a peer was late to collect at first, and that it makes up for later, count once."""
+    overall = len(times) / (times[-1] - first_submit) if times and first_submit is not None else 0.0
+    steady = rate_of_waves(times, run_time_s) if len(times) > 2 * THREADS else 0.0
+    return min(max(overall, steady), possible_per_s)
 
 
 @contextmanager

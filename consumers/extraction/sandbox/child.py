@@ -30,6 +30,8 @@ from consumers.extraction.sandbox.confine import limit_cpu_seconds
 
 # Operations whose last file is written.
 _WRITING = frozenset({"assemble", "cut_regions"})
+# A document up to this size is read at once: the engines take it in pieces of some bytes.
+_SMALL_BYTES = 1024 * 1024
 # Of the CPU time of an inspection, what the first engine may use before the second is asked.
 FIRST_ENGINE_SHARE = 0.3
 
@@ -78,8 +80,12 @@ def _opened(descriptors: list[int], *, writable_last: bool) -> Iterator[list[Bin
 
 
 def _inspect(request: dict[str, Any], files: list[BinaryIO]) -> channel.Message:
+    document = files[0]
+    if os.fstat(document.fileno()).st_size <= _SMALL_BYTES:
+        document.seek(0)  # an attempt before may have left it anywhere
+        document = io.BytesIO(document.read())
     inspection = inspect_pdf(
-        files[0],
+        document,
         InspectionLimits(**request["limits"]),
         request["password"],
         first_engine_seconds=request["cpu_seconds"] * FIRST_ENGINE_SHARE,

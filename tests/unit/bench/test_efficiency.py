@@ -15,6 +15,7 @@ from tests.bench.efficiency import (
     arguments,
     best_of,
     limit,
+    peers_rate,
     summary,
 )
 from tests.bench.peers.work import CEILING_S, FIRST_DELAY_S, seen_after
@@ -137,3 +138,15 @@ def test_the_peers_ceiling_lies_over_the_slots_where_they_have_twice_as_many_in_
     for slots, run_s, _ in SCENARIOS.values():
         assert 2 * slots / seen_after(run_s) > slots / run_s
     assert 100 / seen_after(1.0) == pytest.approx(66.7, abs=0.1)
+
+
+def test_a_peer_that_makes_up_for_a_late_start_is_counted_up_to_what_is_possible() -> None:
+    late = [20 + number / 200 for number in range(4000)]  # a service of 100/s had them all by 20
+    assert peers_rate(late, 0.0, 10.0, 100.0) == 100.0
+
+
+def test_a_peer_is_counted_by_the_way_that_gives_it_more() -> None:
+    steady = [number / 50 for number in range(2000)]
+    assert peers_rate(steady, -40.0, 1.0, 100.0) == pytest.approx(50, rel=0.01)
+    assert peers_rate([5.0, 10.0], 0.0, 1.0, 100.0) == pytest.approx(0.2)
+    assert peers_rate([], None, 1.0, 100.0) == 0.0

@@ -40,6 +40,8 @@ from consumers.extraction.sandbox import (
 )
 from consumers.extraction.sandbox import pool as pool_module
 from consumers.extraction.sandbox.channel import ChannelClosed
+from consumers.extraction.sandbox.child import _answer
+from consumers.extraction.sandbox.files import open_for_reading
 from consumers.extraction.sandbox.process import SandboxProcess
 from tests import documents_pdfs, pdfs
 
@@ -571,3 +573,21 @@ def test_a_thread_that_started_the_sandbox_may_end(small: Path) -> None:
 def test_limits_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         SandboxLimits(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_document_is_read_from_its_beginning_wherever_an_attempt_before_has_left_it(
+    tmp_path: Path,
+) -> None:
+    document = tmp_path / "document.pdf"
+    document.write_bytes(pdfs.one_page_scan(1))
+    with open_for_reading([document]) as (descriptor,):
+        os.lseek(descriptor, 0, os.SEEK_END)
+        request = {
+            "operation": "inspect",
+            "limits": {"max_bytes": 1 << 20, "max_pages": 9, "accept_header_offset": False},
+            "password": None,
+            "sha256": None,
+            "cpu_seconds": 5.0,
+        }
+        answer = _answer(request, [os.dup(descriptor)])
+    assert answer["inspection"]["pages"] == 1
