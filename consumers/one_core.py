@@ -108,8 +108,8 @@ class OneCore:
 
 def without_preempting() -> None:
     """For this thread and all that it starts, processes too: who has an answer takes no core away
-    from who is at work (sched(7), SCHED_BATCH). A twentieth of a loaded worker's CPU goes into
-    such interruptions; on a machine with a free core nothing changes."""
+    from who is at work (sched(7), SCHED_BATCH). Such interruptions are one to four percent of a
+    loaded worker's CPU."""
     if hasattr(os, "SCHED_BATCH"):
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

@@ -3,8 +3,8 @@
     python3 deploy/quicker_python.py
 
 A Python that was compiled without profile-guided optimisation, which version managers leave out
-unless they are told, takes about a tenth more CPU for a worker (DESIGN.md, "Cost of calls"). The
-builds of distributions have it, whatever they say of how they were configured.
+unless they are told, takes some 7 % more of a worker's CPU (DESIGN.md, "Cost of calls"). The builds
+of distributions have it, whatever they say of how they were configured.
 """
 
 from __future__ import annotations
