@@ -196,7 +196,9 @@ class ResultCounter:
                 "bootstrap.servers": pipeline.bootstrap,
                 "group.id": "unused",
                 "enable.auto.commit": False,
-                "fetch.wait.max.ms": 100,
+                # Few answers: what this consumer costs the broker is not what is measured.
+                "fetch.wait.max.ms": 250,
+                "fetch.min.bytes": 1 << 20,
             }
         )
         self._consumer.assign([TopicPartition(topic or pipeline.topics.results, 0, 0)])
