@@ -1,5 +1,5 @@
 # The commands of README.md. `make help` lists them.
-PYTHON ?= $(or $(shell python3 deploy/quicker_python.py),python3)
+PYTHON ?= $(or $(shell python3 -m deploy.quicker_python),python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 

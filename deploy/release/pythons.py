@@ -16,7 +16,7 @@ def supported() -> list[tuple[str, Path]]:
     """(version, program), one of each minor version, oldest first."""
     found: dict[str, tuple[str, Path]] = {}
     for program in _candidates():
-        version = _version(program)
+        version = version_of(program)
         minor = ".".join(version.split(".")[:2])
         if minor in SUPPORTED:
             found.setdefault(minor, (version, program))
@@ -32,7 +32,7 @@ def _candidates() -> Iterator[Path]:
     yield from sorted(root.glob("versions/*/bin/python3"))
 
 
-def _version(program: Path) -> str:
+def version_of(program: Path) -> str:
     """Empty where it does not run, or has no module for virtual environments."""
     code = "import ensurepip, venv, platform; print(platform.python_version())"
     try:

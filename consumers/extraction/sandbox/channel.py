@@ -65,8 +65,7 @@ def receive(
         left = _LENGTH.size + length - len(data)
         if length > MAX_MESSAGE_BYTES or left < 0:
             raise ChannelClosed
-        if left:
-            data += _exactly(channel, left, deadline)
+        data += _exactly(channel, left, deadline)
         message = json.loads(data[_LENGTH.size :])
         if not isinstance(message, dict):
             raise ChannelClosed
